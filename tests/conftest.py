@@ -1,0 +1,18 @@
+"""Set-up for all tests: hypothesis profiles, and the fixtures, which live in one module per concern."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+from tests.fix_postgres import fresh_name, pg_conninfo
+
+__all__ = ["fresh_name", "pg_conninfo"]
+
+# Examples are bounded by number and never by time: a slow machine must not fail a test.
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW)
+settings.register_profile("dev", deadline=None, max_examples=60, suppress_health_check=_SLOW)
+settings.register_profile("fuzz", deadline=None, max_examples=5_000, suppress_health_check=_SLOW)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
