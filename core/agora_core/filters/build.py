@@ -1,0 +1,292 @@
+"""How filters are written: `field("year") >= 2020`, `all_of`, `any_of`, `not_`, and the mapping form compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from agora_core.errors import InvalidFilterError
+from agora_core.filters.expressions import (
+    FALSE,
+    MAX_DEPTH,
+    TRUE,
+    And,
+    Compare,
+    ComparisonOperator,
+    ContainsAll,
+    ContainsAny,
+    Equals,
+    Exists,
+    Expression,
+    IsOneOf,
+    MatchesAny,
+    MatchesText,
+    Not,
+    Or,
+    Path,
+)
+from agora_core.filters.literals import Literal, plain_value
+from agora_core.filters.text import fold_case
+from agora_core.metadata import text_problem
+from agora_core.protocols import AnyFilter
+
+
+class Field:
+    """A place in the metadata; its operators and methods build conditions. Made by `field`."""
+
+    __slots__ = ("path",)
+    path: Path
+
+    def __init__(self, path: Path) -> None:
+        object.__setattr__(self, "path", path)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a field is immutable")
+
+    def __eq__(self, value: Any) -> Expression:  # type: ignore[override]
+        """The value equals `value` as JSON: `1` is `1.0`, never `True` or `"1"`; a list equals the whole list."""
+        return Equals(self.path, _literal(value))
+
+    def __ne__(self, value: Any) -> Expression:  # type: ignore[override]
+        """Not `==`: a missing key and every other JSON type satisfy it."""
+        return not_(Equals(self.path, _literal(value)))
+
+    def __lt__(self, value: Any) -> Expression:
+        return self._compare("<", value)
+
+    def __le__(self, value: Any) -> Expression:
+        return self._compare("<=", value)
+
+    def __gt__(self, value: Any) -> Expression:
+        return self._compare(">", value)
+
+    def __ge__(self, value: Any) -> Expression:
+        return self._compare(">=", value)
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a field has no truth value; use .exists()")
+
+    def __repr__(self) -> str:
+        from agora_core.filters.expressions import field_repr
+
+        return field_repr(self.path)
+
+    def in_(self, values: Iterable[Any]) -> Expression:
+        """The whole value is one of `values`; no value at all is the deny."""
+        literals = _literals(values, "in_")
+        return IsOneOf(self.path, literals) if literals else FALSE
+
+    def not_in(self, values: Iterable[Any]) -> Expression:
+        """Not `in_`: a missing key satisfies it."""
+        return not_(self.in_(values))
+
+    def matches_any(self, values: Iterable[Any]) -> Expression:
+        """The mapping form's list: the value is one of `values` or, being a list, shares an element with them."""
+        literals = _literals(values, "matches_any")
+        return MatchesAny(self.path, literals) if literals else FALSE
+
+    def contains_any(self, values: Iterable[Any]) -> Expression:
+        """The value is a list and holds one of `values`; no value at all is the deny."""
+        literals = _literals(values, "contains_any")
+        return ContainsAny(self.path, literals) if literals else FALSE
+
+    def contains_all(self, values: Iterable[Any]) -> Expression:
+        """The value is a list and holds each of `values`; with none given, any list will do."""
+        return ContainsAll(self.path, _literals(values, "contains_all"))
+
+    def exists(self) -> Expression:
+        """There is a value, be it null."""
+        return Exists(self.path)
+
+    def is_null(self) -> Expression:
+        """A null is stored; a missing key is not null."""
+        return Equals(self.path, Literal(None))
+
+    def between(self, low: Any, high: Any) -> Expression:
+        """`low <= value <= high`, both ends included."""
+        return all_of(self._compare(">=", low), self._compare("<=", high))
+
+    def matches_text(self, text: str, *, case_sensitive: bool = True) -> Expression:
+        """The value is a string that contains `text`: no wildcards, no words, just the characters.
+
+        Without case, each character counts as its one-character lower case, alike on every backend.
+        """
+        if not isinstance(text, str):
+            raise InvalidFilterError(f"matches_text takes a str, got {type(text).__name__}")
+        _check_text(text, "the text of matches_text")
+        if not isinstance(case_sensitive, bool):
+            raise InvalidFilterError(f"case_sensitive must be a bool, got {type(case_sensitive).__name__}")
+        return MatchesText(self.path, text if case_sensitive else fold_case(text), case_sensitive)
+
+    def _compare(self, operator: ComparisonOperator, value: Any) -> Expression:
+        literal = _literal(value)
+        if literal.type not in ("number", "string"):
+            raise InvalidFilterError(
+                f"{operator} compares numbers and strings, got {type(value).__name__}; use == or in_ for other values"
+            )
+        return Compare(self.path, operator, literal)
+
+
+def field(path: str | Sequence[str], *, literal: bool = False) -> Field:
+    r"""Return the metadata field at `path`.
+
+    A dot steps into an object: `field("author.name")`. A key that holds a dot itself is written `field(r"a\.b")`,
+    `field("a.b", literal=True)` (one key, as it stands) or `field(["a.b"])` (one segment an item).
+
+    Raises:
+        InvalidFilterError: the path is neither, is an empty list, or ends in a lone backslash.
+    """
+    if isinstance(path, str):
+        segments = (path,) if literal else _split(path)
+    elif isinstance(path, Sequence) and path and all(isinstance(segment, str) for segment in path):
+        segments = tuple(path)
+    else:
+        raise InvalidFilterError(f"field takes a str or a non-empty list of str, got {type(path).__name__}")
+    for segment in segments:
+        _check_text(segment, "a field name")
+    if len(segments) > MAX_DEPTH:
+        raise InvalidFilterError(f"a field path has at most {MAX_DEPTH} segments, got {len(segments)}")
+    return Field(segments)
+
+
+def _split(path: str) -> Path:
+    segments, current, escaped = [], "", False
+    for character in path:
+        if escaped:
+            current, escaped = current + character, False
+        elif character == "\\":
+            escaped = True
+        elif character == ".":
+            segments.append(current)
+            current = ""
+        else:
+            current += character
+    if escaped:
+        raise InvalidFilterError(f"the field path {path!r} ends in a lone backslash; write two for one")
+    return (*segments, current)
+
+
+def all_of(*conditions: AnyFilter) -> Expression:
+    """Every condition holds. Takes mappings and expressions; without any it holds always.
+
+    Raises:
+        InvalidFilterError: a condition is neither, or holds a value that is not JSON.
+    """
+    children: dict[Expression, None] = {}
+    for condition in conditions:
+        expression = compile_filter(condition)
+        for child in expression.children if isinstance(expression, And) else (expression,):
+            children[child] = None
+    if FALSE in children:
+        return FALSE
+    return _bounded(And(tuple(children)) if len(children) != 1 else next(iter(children)))
+
+
+def any_of(*conditions: AnyFilter) -> Expression:
+    """At least one condition holds. Takes mappings and expressions; without any it never holds: the deny.
+
+    Raises:
+        InvalidFilterError: a condition is neither, or holds a value that is not JSON.
+    """
+    children: dict[Expression, None] = {}
+    for condition in conditions:
+        expression = compile_filter(condition)
+        for child in expression.children if isinstance(expression, Or) else (expression,):
+            children[child] = None
+    if TRUE in children:
+        return TRUE
+    return _bounded(Or(tuple(children)) if len(children) != 1 else next(iter(children)))
+
+
+def not_(condition: AnyFilter) -> Expression:
+    """The condition does not hold; a missing key satisfies the negation of any condition on it."""
+    expression = compile_filter(condition)
+    if expression == TRUE:
+        return FALSE
+    if expression == FALSE:
+        return TRUE
+    return expression.child if isinstance(expression, Not) else _bounded(Not(expression))
+
+
+def compile_filter(filter: AnyFilter) -> Expression:
+    """Return the internal form of a filter: an expression as it is, the mapping form compiled.
+
+    Raises:
+        InvalidFilterError: the filter is neither, a key is no str, or a value is not JSON or is UNSET.
+    """
+    if isinstance(filter, Expression):
+        return filter
+    if isinstance(filter, Field):
+        raise InvalidFilterError(f"{filter!r} is a field and no condition; compare it, or ask .exists()")
+    if not isinstance(filter, Mapping):
+        raise InvalidFilterError(
+            f"filter must be a mapping or an expression, got {type(filter).__name__}; "
+            "leave it out to retrieve without one"
+        )
+    children: dict[Expression, None] = {}
+    for key, value in filter.items():
+        if not isinstance(key, str):
+            raise InvalidFilterError(f"filter keys must be str, got {key!r} of type {type(key).__name__}")
+        _check_text(key, "a filter key")
+        children[_entry(str(key), value)] = None
+    if FALSE in children:
+        return FALSE
+    return And(tuple(children)) if len(children) != 1 else next(iter(children))
+
+
+def _entry(key: str, value: Any) -> Expression:
+    shown = key if len(key) <= 60 else key[:57] + "..."
+    where = f"filter[{shown!r}]"
+    if isinstance(value, Expression):
+        raise InvalidFilterError(f"{where} is an expression; combine it with all_of(mapping, expression)")
+    if isinstance(value, (list, tuple)):
+        literals = tuple(dict.fromkeys(Literal(item, where=where) for item in value))
+        return MatchesAny((key,), literals) if literals else FALSE
+    return Equals((key,), Literal(value, where=where))
+
+
+def conjoin(scope: AnyFilter, filter: AnyFilter | None) -> AnyFilter:
+    """Return the conjunction of both; a mapping where two mappings share no key, so that any store understands it."""
+    if filter is None:
+        return scope
+    if isinstance(scope, Mapping) and isinstance(filter, Mapping) and scope.keys().isdisjoint(filter.keys()):
+        return {**scope, **filter}
+    return all_of(scope, filter)
+
+
+def _literal(value: Any) -> Literal:
+    if isinstance(value, (Expression, Field)):
+        raise InvalidFilterError(
+            f"a field is compared with a value, got the {type(value).__name__} {value!r}"
+        )
+    return Literal(plain_value(value))
+
+
+def _literals(values: Iterable[Any], method: str) -> tuple[Literal, ...]:
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidFilterError(
+            f"{method} takes a list of values, got {type(values).__name__}; put it in a list"
+        )
+    return tuple(dict.fromkeys(_literal(value) for value in values))
+
+
+def _check_text(text: str, what: str) -> None:
+    problem = text_problem(text)
+    if problem is not None:
+        raise InvalidFilterError(f"{what} {problem}, which no record can hold")
+
+
+def _depth(expression: Expression) -> int:
+    if isinstance(expression, (And, Or)):
+        return 1 + max(map(_depth, expression.children), default=0)
+    return 1 + _depth(expression.child) if isinstance(expression, Not) else 1
+
+
+def _bounded(expression: Expression) -> Expression:
+    # Children are bounded already, so this recursion is at most MAX_DEPTH + 1 deep.
+    if _depth(expression) > MAX_DEPTH:
+        raise InvalidFilterError(f"a filter is nested at most {MAX_DEPTH} levels deep; flatten it")
+    return expression

@@ -1,0 +1,164 @@
+"""JSON values as filters hold them: validated, frozen, compared as JSON and never as Python."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal as OneOf
+
+from agora_core.errors import InvalidFilterError, InvalidMetadataError
+from agora_core.metadata import copy_json
+from agora_core.records import JSON
+
+JsonType = OneOf["null", "boolean", "number", "string", "array", "object"]
+
+_quote = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def json_type(value: JSON) -> JsonType:
+    """Return the JSON type of a valid JSON value. A bool is no number."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, Mapping):
+        return "object"
+    if isinstance(value, (list, tuple)):
+        return "array"
+    raise InvalidMetadataError(f"a {type(value).__name__} is not JSON")
+
+
+def canonical_json(value: JSON) -> str:
+    """Return the one text of a JSON value: two values are equal as JSON exactly when their texts are equal.
+
+    Keys are sorted by code point and a float with an integral value is written as an int, so `1` and `1.0` agree.
+    """
+    kind = json_type(value)
+    if kind == "string":
+        return _quote(value)
+    if kind == "number":
+        if isinstance(value, float) and value.is_integer():
+            return int.__repr__(int(value))
+        return int.__repr__(value) if isinstance(value, int) else float.__repr__(value)
+    if kind == "null":
+        return "null"
+    if kind == "boolean":
+        return "true" if value else "false"
+    if kind == "array":
+        return "[" + ",".join(map(canonical_json, value)) + "]"
+    return "{" + ",".join(f"{_quote(key)}:{canonical_json(value[key])}" for key in sorted(value)) + "}"
+
+
+def json_equal(left: JSON, right: JSON) -> bool:
+    """Say whether two JSON values are equal as JSON: `1` is `1.0`, never `True` or `"1"`; objects compare deeply."""
+    kind = json_type(left)
+    if kind != json_type(right):
+        return False
+    if kind == "array":
+        return len(left) == len(right) and all(map(json_equal, left, right))
+    if kind == "object":
+        return len(left) == len(right) and all(
+            k in right and json_equal(v, right[k]) for k, v in left.items()
+        )
+    return bool(left == right)
+
+
+class Literal:
+    """A JSON value inside a filter; equal to another exactly when both are equal as JSON.
+
+    `value` is shared and must not be changed; `canonical` is its canonical text, `type` its JSON type.
+    """
+
+    __slots__ = ("canonical", "type", "value")
+    canonical: str
+    type: JsonType
+    value: JSON
+
+    def __init__(self, value: Any, *, where: str = "filter") -> None:
+        """Validate and copy `value`.
+
+        Raises:
+            InvalidFilterError: the value is not JSON, or holds text that no database stores.
+        """
+        try:
+            copy = copy_json(value, where=where, what="the value")
+        except InvalidMetadataError as error:
+            raise InvalidFilterError(str(error)) from None
+        object.__setattr__(self, "value", copy)
+        object.__setattr__(self, "type", json_type(copy))
+        object.__setattr__(self, "canonical", canonical_json(copy))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a filter literal is immutable")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self.canonical == other.canonical
+
+    def __hash__(self) -> int:
+        return hash(self.canonical)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __reduce__(self) -> tuple[type[Literal], tuple[JSON]]:
+        return (Literal, (self.value,))
+
+
+def plain_value(value: Any) -> Any:
+    """Turn a date into the ISO string it is compared as, and return every other value as it is.
+
+    An aware datetime becomes UTC, `2024-05-01T10:00:00+00:00`; a date `2024-05-01`, which sorts before its hours.
+
+    Raises:
+        InvalidFilterError: a datetime without a time zone, whose instant is not known.
+    """
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is None:
+            raise InvalidFilterError(
+                f"the datetime {value!r} has no time zone; pass one that has, e.g. value.replace(tzinfo=timezone.utc)"
+            )
+        return value.astimezone(datetime.timezone.utc).isoformat()
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value
+
+
+class LiteralSet:
+    """Membership of JSON values among literals, in constant time and by JSON equality."""
+
+    __slots__ = ("_booleans", "_compound", "_null", "_numbers", "_strings")
+
+    def __init__(self, literals: Iterable[Literal]) -> None:
+        self._strings: set[str] = set()
+        # Python agrees with JSON on numbers once the bools, which are ints to Python, are kept apart.
+        self._numbers: set[int | float] = set()
+        self._booleans: set[bool] = set()
+        self._compound: set[str] = set()
+        self._null = False
+        for literal in literals:
+            if literal.type == "string":
+                self._strings.add(literal.value)
+            elif literal.type == "number":
+                self._numbers.add(literal.value)
+            elif literal.type == "boolean":
+                self._booleans.add(literal.value)
+            elif literal.type == "null":
+                self._null = True
+            else:
+                self._compound.add(literal.canonical)
+
+    def __contains__(self, value: JSON) -> bool:
+        if isinstance(value, str):
+            return value in self._strings
+        if value is None:
+            return self._null
+        if isinstance(value, bool):
+            return value in self._booleans
+        if isinstance(value, (int, float)):
+            return value in self._numbers
+        return bool(self._compound) and canonical_json(value) in self._compound

@@ -1,0 +1,102 @@
+"""The seams: any object of these shapes serves. What is optional is said in each docstring and looked up when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
+
+from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
+
+if TYPE_CHECKING:
+    from agora_core.filters.expressions import Expression
+
+MetadataFilter = Mapping[str, JSON]
+"""Keys are ANDed; a list value is match-any, every other value is equality. See `agora_core.filters`."""
+
+AnyFilter = Union[Mapping[str, JSON], "Expression"]
+"""What every `filter` argument takes: the mapping form or an expression."""
+
+
+@runtime_checkable
+class EmbeddingProvider(Protocol):
+    """Turns texts into vectors of one length.
+
+    Optional: `aembed(texts)`; `embed_query(text)` and `aembed_query(text)` for models that embed queries differently.
+    """
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
+        """Return one vector per text, in the same order."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Orders passages by how well they answer a query. Optional: `arerank`."""
+
+    def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
+        """Return the best `top_k` passages (all where it is None), best first, each with its new score."""
+        ...
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Finds passages for a query. Optional: `aretrieve`.
+
+    An argument that was not given is not passed on, so an implementation may declare only what it understands.
+    """
+
+    def retrieve(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> list[Passage]:
+        """Return at most `top_k` passages, best first."""
+        ...
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """The least a vector store offers.
+
+    Optional, used where present: `update_metadata`, `list_document_ids`, `remove_where`, `replace_documents`, `get`,
+    `delete`, `count`, `scan`, `search_text`, and an `a`-twin of each method.
+    """
+
+    def upsert(self, records: Iterable[VectorRecord]) -> Any:
+        """Insert the records, replacing those with the same id."""
+        ...
+
+    def search(
+        self,
+        embedding: Embedding,
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Passage]:
+        """Return the `top_k` records most similar to `embedding` that match, best first."""
+        ...
+
+    def remove(self, document_id: str) -> Any:
+        """Remove every chunk of a document."""
+        ...
+
+    def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
+        """Return the documents with a matching chunk, in code-point order of their ids."""
+        ...
+
+
+@runtime_checkable
+class LexicalVectorStore(VectorStore, Protocol):
+    """A vector store that also searches the text of its records."""
+
+    def search_text(self, query: str, *, top_k: int, filter: AnyFilter | None = None) -> list[Passage]:
+        """Return the `top_k` records whose text answers `query` best, best first."""
+        ...
+
+
+def is_lexical_vector_store(store: object) -> bool:
+    """Say whether `store` can search text: it has a callable `search_text` or `asearch_text`."""
+    return callable(getattr(store, "search_text", None)) or callable(getattr(store, "asearch_text", None))
+
+
+Step = Callable[[str, Callable[[], Any]], Union[Any, Awaitable[Any]]]
+"""The durable seam of inject mode: `step(name, fn)` returns what `fn()` returned, now or in an earlier run."""

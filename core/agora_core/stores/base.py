@@ -1,0 +1,232 @@
+"""What every shipped store has in common: async twins, context managers, and scoped views."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from agora_core.metadata import MetadataPatch
+from agora_core.protocols import AnyFilter
+from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
+
+if TYPE_CHECKING:
+    from agora_core.scoped import ScopedVectorStore
+
+StoreT = TypeVar("StoreT", bound="BaseVectorStore")
+OnWrite = Literal["check", "stamp"]
+
+
+class BaseVectorStore(ABC):
+    """The full contract of a store. Subclasses give the sync methods; each async twin runs them in a worker thread
+    until it is overridden by a native one.
+
+    `filter` selects records. `within` bounds what a call by id or by document may touch: records outside it are left
+    alone by reads and removals, and make a write fail with `ScopeViolationError` before anything is written.
+    """
+
+    metric: str
+    """`cosine`, `l2` or `inner`."""
+    dimension: int | None
+    """The length of embeddings; None until the first record tells it."""
+
+    @abstractmethod
+    def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
+        """Insert the records, replacing those with the same id; all or nothing. Return how many were written.
+
+        Of records with one id the last wins.
+
+        Raises:
+            InvalidMetadataError, InvalidEmbeddingError, DimensionMismatchError: a record is not storable.
+            ScopeViolationError: a record, or the one it would replace, does not match `within`.
+        """
+
+    @abstractmethod
+    def search(
+        self,
+        embedding: Embedding,
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Passage]:
+        """Return the `top_k` matching records of highest score, best first, equal scores in code-point order of ids.
+
+        Args:
+            embedding: shape (dimension,).
+            top_k: 1 or more; fewer come back only where fewer match.
+            filter: a mapping or an expression; None retrieves without one, `{}` matches everything.
+            min_score: keep `score >= min_score`; None keeps all.
+        """
+
+    @abstractmethod
+    def get(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
+        """Return the records with these ids in the order asked, each once; what is missing is left out."""
+
+    @abstractmethod
+    def delete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
+        """Delete the records with these ids. Return how many there were."""
+
+    @abstractmethod
+    def remove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
+        """Remove every chunk whose `document_id_of` is `document_id`. Return how many there were."""
+
+    @abstractmethod
+    def remove_where(self, filter: AnyFilter) -> int:
+        """Remove every record that matches. Return how many there were; a filter that denies all removes none.
+
+        Raises:
+            UnsafeRemovalError: the filter bounds nothing.
+        """
+
+    @abstractmethod
+    def replace_documents(
+        self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
+    ) -> int:
+        """Put `records` in the place of every chunk of `document_ids`, in one step. Return how many were written.
+
+        A record of a document that is not listed is upserted. An empty `records` removes the documents.
+        """
+
+    @abstractmethod
+    def update_metadata(
+        self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None
+    ) -> int:
+        """Patch the metadata of every chunk of a document (see `apply_metadata_patch`); text and embedding stay.
+
+        Return the number of chunks written: 0 for an unknown document or a patch without effective keys.
+
+        Raises:
+            InvalidMetadataError: the patch holds something that is not JSON.
+            ScopeViolationError: the patch would move a chunk out of `within`.
+        """
+
+    @abstractmethod
+    def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
+        """Return the documents with a matching chunk, in code-point order of ids.
+
+        Each reports the metadata of its matching chunk with the smallest number.
+        """
+
+    @abstractmethod
+    def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
+        """Return the ids of the documents with a matching chunk, in code-point order."""
+
+    @abstractmethod
+    def count(self, filter: AnyFilter | None = None) -> int:
+        """Return how many records match, exactly."""
+
+    @abstractmethod
+    def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
+        """Iterate over the matching records in code-point order of ids, in bounded memory."""
+
+    def close(self) -> None:
+        """Release what this store opened itself. Closing twice is allowed."""
+
+    async def aupsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
+        """Async twin of `upsert`."""
+        return await asyncio.to_thread(self.upsert, records, within=within)
+
+    async def asearch(
+        self,
+        embedding: Embedding,
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Passage]:
+        """Async twin of `search`."""
+        return await asyncio.to_thread(
+            self.search, embedding, top_k=top_k, filter=filter, min_score=min_score
+        )
+
+    async def aget(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
+        """Async twin of `get`."""
+        return await asyncio.to_thread(self.get, ids, within=within)
+
+    async def adelete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
+        """Async twin of `delete`."""
+        return await asyncio.to_thread(self.delete, ids, within=within)
+
+    async def aremove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
+        """Async twin of `remove`."""
+        return await asyncio.to_thread(self.remove, document_id, within=within)
+
+    async def aremove_where(self, filter: AnyFilter) -> int:
+        """Async twin of `remove_where`."""
+        return await asyncio.to_thread(self.remove_where, filter)
+
+    async def areplace_documents(
+        self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
+    ) -> int:
+        """Async twin of `replace_documents`."""
+        return await asyncio.to_thread(self.replace_documents, document_ids, records, within=within)
+
+    async def aupdate_metadata(
+        self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None
+    ) -> int:
+        """Async twin of `update_metadata`."""
+        return await asyncio.to_thread(self.update_metadata, document_id, patch, within=within)
+
+    async def alist_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
+        """Async twin of `list_documents`."""
+        return await asyncio.to_thread(self.list_documents, filter)
+
+    async def alist_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
+        """Async twin of `list_document_ids`."""
+        return await asyncio.to_thread(self.list_document_ids, filter)
+
+    async def acount(self, filter: AnyFilter | None = None) -> int:
+        """Async twin of `count`."""
+        return await asyncio.to_thread(self.count, filter)
+
+    async def ascan(self, filter: AnyFilter | None = None) -> AsyncIterator[VectorRecord]:
+        """Async twin of `scan`."""
+        records = self.scan(filter)
+        while batch := await asyncio.to_thread(_take, records, 256):
+            for record in batch:
+                yield record
+
+    async def aclose(self) -> None:
+        """Async twin of `close`."""
+        await asyncio.to_thread(self.close)
+
+    def scoped(self, filter: AnyFilter, *, on_write: OnWrite = "check") -> ScopedVectorStore:
+        """Return a view of this store that no argument can widen beyond `filter`.
+
+        Args:
+            filter: what the view may see and touch.
+            on_write: `check` refuses a record outside the scope, `stamp` writes the scope's plain values into it.
+        """
+        from agora_core.scoped import ScopedVectorStore
+
+        return ScopedVectorStore(self, filter, on_write=on_write)
+
+    def __enter__(self: StoreT) -> StoreT:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self: StoreT) -> StoreT:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def _take(records: Iterator[VectorRecord], most: int) -> list[VectorRecord]:
+    return list(itertools.islice(records, most))
