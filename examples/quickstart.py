@@ -1,0 +1,319 @@
+"""The demo: Python's own language reference searched four ways, by two people, and put into a prompt.
+
+python examples/quickstart.py                              # everything, offline, in memory
+python examples/quickstart.py --store postgres             # the same on an embedded PostgreSQL
+python examples/quickstart.py --folder docs --ask "..."    # your own Markdown and text files
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+from agora_core import (
+    ContextInjector,
+    EmbeddingReranker,
+    EmbeddingRetriever,
+    HybridRetriever,
+    IngestDocument,
+    KeywordRetriever,
+    LexicalRetriever,
+    MemoryVectorStore,
+    Passage,
+    PgLexicalVectorStore,
+    QdrantStore,
+    RerankingRetriever,
+    Retriever,
+    VectorStore,
+    WordLlamaEmbeddingProvider,
+    document_id_of,
+    ingest_documents,
+    is_lexical_vector_store,
+    render_context,
+)
+
+# Chapters on the inside of the language: in this demo only maintainers may read them. The labels stand for
+# the access control lists that real documents come with.
+MAINTAINERS_ONLY = {
+    *(
+        "attribute-access",
+        "bltin-code-objects",
+        "callable-types",
+        "customization",
+        "execmodel",
+        "numeric-types",
+    ),
+    *("sequence-types", "specialattrs", "specialnames", "types"),
+}
+PEOPLE = {"Ada, a maintainer": ["everyone", "maintainers"], "Ben, a reader": ["everyone"]}
+DIMENSION = 256
+CUT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the topics that answer it."""
+
+    text: str
+    answers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The documents, searchable four ways."""
+
+    dense: Retriever
+    keyword: Retriever
+    hybrid: Retriever
+    reranked: Retriever
+    chunks: int
+    seconds: float
+
+
+def reference_documents() -> list[IngestDocument]:
+    """Return the language reference that is installed with Python, one document per topic."""
+    return [
+        IngestDocument(
+            id=name,
+            text=text,
+            source=f"{name}.txt",
+            metadata={"audience": ["maintainers" if name in MAINTAINERS_ONLY else "everyone"]},
+        )
+        for name, text in sorted(topics.items())
+    ]
+
+
+def folder_documents(folder: Path) -> list[IngestDocument]:
+    """Return the Markdown and text files of a folder and its subfolders, one document per file."""
+    paths = sorted(
+        path for path in folder.rglob("*") if path.suffix.lower() in {".md", ".txt"} and path.is_file()
+    )
+    return [
+        IngestDocument(id=name, text=path.read_text(encoding="utf-8-sig", errors="replace"), source=name)
+        for path in paths
+        for name in [path.relative_to(folder).as_posix()]
+    ]
+
+
+def questions() -> list[Question]:
+    """Return the questions of questions.json, written by hand together with the topics that answer them."""
+    raw = json.loads((Path(__file__).parent / "questions.json").read_text(encoding="utf-8"))
+    return [Question(item["question"], frozenset(item["topics"])) for item in raw]
+
+
+@contextmanager
+def open_store(kind: str) -> Iterator[VectorStore]:
+    """Open an empty store that needs no server: in memory, an embedded PostgreSQL, or Qdrant's local mode."""
+    if kind == "postgres":
+        # As root the server runs as another user, who must be able to enter the folder.
+        with (
+            tempfile.TemporaryDirectory(prefix="agora-demo-") as folder,
+            PgLexicalVectorStore.embedded(
+                Path(folder) / "data", dimension=DIMENSION, language="english"
+            ) as pg,
+        ):
+            pg.ensure_schema()
+            yield pg
+    elif kind == "qdrant":
+        with QdrantStore(":memory:", dimension=DIMENSION) as qdrant:
+            qdrant.ensure_collection()
+            yield qdrant
+    else:
+        with MemoryVectorStore(dimension=DIMENSION) as memory:
+            yield memory
+
+
+def build_index(documents: Sequence[IngestDocument], store: VectorStore) -> Index:
+    """Cut, embed and store the documents, and return the four retrievers over them."""
+    embedder = WordLlamaEmbeddingProvider(dimensions=DIMENSION)
+    # A store that searches text itself needs no second index beside it.
+    beside = None if is_lexical_vector_store(store) else KeywordRetriever(tokenizer="english")
+    started = time.perf_counter()
+    chunks = ingest_documents(documents, embedder=embedder, store=store, keyword=beside)
+    seconds = time.perf_counter() - started
+    dense = EmbeddingRetriever(embedder, store)
+    keyword: Retriever = LexicalRetriever(store) if beside is None else beside
+    # The embedder is small and knows no word order, so the keyword leg weighs more.
+    hybrid = HybridRetriever([dense, keyword], weights=[0.3, 0.7])
+    reranked = RerankingRetriever(hybrid, EmbeddingReranker(embedder))
+    return Index(dense, keyword, hybrid, reranked, chunks, seconds)
+
+
+def ranked_topics(passages: Sequence[Passage]) -> list[str]:
+    """Return the topics of the passages, best first, each once, cut at ten."""
+    return list(dict.fromkeys(document_id_of(passage.id) for passage in passages))[:CUT]
+
+
+def ndcg(ranking: Sequence[str], answers: frozenset[str]) -> float:
+    """Return nDCG@10 with every answer worth the same (Järvelin and Kekäläinen 2002); 1 is perfect."""
+    gain = sum(1 / math.log2(rank + 2) for rank, name in enumerate(ranking) if name in answers)
+    return gain / sum(1 / math.log2(rank + 2) for rank in range(min(len(answers), CUT)))
+
+
+def heading(number: int, text: str) -> None:
+    """Print the heading of a section."""
+    print(f"\n{number}. {text}\n")
+
+
+def show_passages(passages: Sequence[Passage], indent: str = "   ") -> None:
+    """Print one line per passage: score, source and the beginning of the text."""
+    for passage in passages:
+        start = textwrap.shorten(passage.text, width=58, placeholder=" …")
+        print(f"{indent}{passage.score:6.3f}  {passage.source:<22}{start}")
+
+
+def show_measures(index: Index, asked: Sequence[Question]) -> None:
+    """Print how well and how fast each retriever finds the topics that answer the questions."""
+    print(f"   {'retriever':<12}{'nDCG@10':>9}{'recall@10':>12}{'ms per query':>15}")
+    for name in ("dense", "keyword", "hybrid", "reranked"):
+        retriever: Retriever = getattr(index, name)
+        retriever.retrieve(asked[0].text)
+        started = time.perf_counter()
+        # A topic may take several places with its chunks; thirty of them hold ten topics or nearly so.
+        rankings = [ranked_topics(retriever.retrieve(question.text, top_k=30)) for question in asked]
+        milliseconds = (time.perf_counter() - started) / len(asked) * 1000
+        pairs = list(zip(rankings, asked, strict=True))
+        quality = sum(ndcg(ranking, question.answers) for ranking, question in pairs) / len(pairs)
+        found = sum(
+            len(question.answers & set(ranking)) / len(question.answers) for ranking, question in pairs
+        )
+        print(f"   {name:<12}{quality:>9.3f}{found / len(pairs):>12.3f}{milliseconds:>15.2f}")
+
+
+def show_people(retriever: Retriever, question: str) -> None:
+    """Print what two people get for one question; the filter works before the ranking, where the data is."""
+    print(f"   {question}")
+    for person, groups in PEOPLE.items():
+        print(f"\n   {person} may read what is for {' and '.join(groups)}:")
+        show_passages(retriever.retrieve(question, top_k=3, filter={"audience": groups}))
+
+
+def show_langchain(retriever: Retriever, question: str) -> None:
+    """Print the answer of a LangChain chain whose first step injects the context."""
+    from langchain_core.language_models.chat_models import SimpleChatModel
+    from langchain_core.output_parsers import StrOutputParser
+
+    from langchain_agora import InjectContext
+
+    class Reader(SimpleChatModel):
+        """Stands where a chat model would: it says what it was given to read."""
+
+        @property
+        def _llm_type(self) -> str:
+            return "reader"
+
+        def _call(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> str:
+            marked = [
+                line for line in messages[0].text.splitlines() if line.startswith("[") and "] (" in line
+            ]
+            sources = ", ".join(line.partition(")")[0] + ")" for line in marked)
+            return f"(no real model) The {messages[0].type} message holds {sources}."
+
+    chain = InjectContext(retriever=retriever, top_k=3) | Reader() | StrOutputParser()
+    print("   InjectContext(...) | chat model | StrOutputParser()")
+    print(f"   question: {question}")
+    print(f"   answer:   {chain.invoke(question)}")
+
+
+def show_llamaindex(retriever: Retriever, question: str) -> None:
+    """Print the sources that a LlamaIndex query engine answers from."""
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.query_engine import RetrieverQueryEngine
+
+    from llamaindex_agora import AgoraRetriever
+
+    engine = RetrieverQueryEngine.from_args(
+        AgoraRetriever(retriever=retriever, similarity_top_k=3), llm=MockLLM(max_tokens=64)
+    )
+    response = engine.query(question)
+    print("   RetrieverQueryEngine.from_args(AgoraRetriever(...), llm=MockLLM())")
+    print(f"   question: {question}")
+    print(f"   sources:  {', '.join(item.node.node_id for item in response.source_nodes)}")
+
+
+def show_reference(store: str) -> None:
+    """Run the whole demo on Python's language reference."""
+    documents = reference_documents()
+    known = {document.id for document in documents}
+    # Other versions of Python have slightly other topics.
+    asked = [question for question in questions() if question.answers <= known]
+    with open_store(store) as opened:
+        index = build_index(documents, opened)
+        size = sum(len(document.text) for document in documents) / 1000
+        print("Agora retrieval on the Python language reference")
+        heading(1, "Ingest")
+        print(f"   {len(documents)} topics, {size:.0f} kB, cut into {index.chunks} chunks, embedded offline")
+        print(f"   ({DIMENSION} dimensions, WordLlama) and stored ({store}) in {index.seconds:.1f} s")
+
+        heading(2, f"Four retrievers, {len(asked)} questions with known answers")
+        show_measures(index, asked)
+
+        heading(3, "One question, two people")
+        show_people(index.hybrid, "How do I make plus and minus work for my own class?")
+
+        heading(4, "Inject mode: what stands in the system prompt")
+        injector = ContextInjector(index.hybrid, top_k=2, retrieval_filter=lambda actor: {"audience": actor})
+        question = "Why do I get an UnboundLocalError?"
+        injection = injector.inject(question, system="You answer questions about Python.", actor=["everyone"])
+        print(textwrap.indent(injection.system, "   | ", lambda line: True))
+
+        number = 5
+        for framework, package, show in (
+            ("LangChain", "langchain_core", show_langchain),
+            ("LlamaIndex", "llama_index", show_llamaindex),
+        ):
+            heading(number, f"The same through {framework}")
+            if importlib.util.find_spec(package) is None:
+                print(f"   {framework} is not installed: pip install 'agora-retrieval[{framework.lower()}]'")
+            else:
+                show(index.hybrid, question)
+            number += 1
+
+
+def show_folder(folder: Path, question: str, store: str) -> None:
+    """Answer one question from a folder of the user's own files."""
+    documents = folder_documents(folder)
+    if not documents:
+        raise SystemExit(f"{folder} holds no .md or .txt file")
+    with open_store(store) as opened:
+        index = build_index(documents, opened)
+        passages = index.hybrid.retrieve(question, top_k=5)
+    print(f"{len(documents)} files, {index.chunks} chunks, stored ({store}) in {index.seconds:.1f} s")
+    heading(1, question)
+    show_passages(passages)
+    heading(2, "As it would stand in a prompt")
+    print(textwrap.indent(render_context(passages[:3]), "   | ", lambda line: True))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(
+        description="Retrieval on Python's language reference or on your own files."
+    )
+    parser.add_argument("--store", choices=("memory", "postgres", "qdrant"), default="memory")
+    parser.add_argument("--folder", type=Path, help="a folder of .md and .txt files to search instead")
+    parser.add_argument("--ask", help="the question for --folder")
+    options = parser.parse_args(arguments)
+    if (options.folder is None) != (options.ask is None):
+        parser.error("--folder and --ask go together")
+    if options.folder is None:
+        show_reference(options.store)
+    elif options.folder.is_dir():
+        show_folder(options.folder, options.ask, options.store)
+    else:
+        parser.error(f"--folder {options.folder}: there is no such folder")
+
+
+if __name__ == "__main__":
+    main()
