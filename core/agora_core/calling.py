@@ -1,54 +1,122 @@
-"""The one place where a seam is called in either colour, whatever colours the object behind it offers."""
+"""The one place that calls a method of somebody else's object, in either colour.
+
+An object may have `embed`, `aembed` or both. From async code the async method is preferred and a sync one runs in a
+worker thread; from sync code the sync method is called, and an object that has only the async one is refused.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from agora_core.errors import UnsupportedOperationError
 
+T = TypeVar("T")
 
-def call(target: Any, method: str, /, *args: Any, **options: Any) -> Any:
-    """Call `target.method(...)` from sync code.
+
+def offers(target: object, name: str) -> bool:
+    """Say whether `target` has the method `name` in any colour: as `name` or as `a{name}`."""
+    return _method(target, name) is not None or _method(target, f"a{name}") is not None
+
+
+def call(target: object, name: str, /, *args: Any, **options: Any) -> Any:
+    """Call the sync method `name` of `target` and return its result.
 
     Raises:
-        UnsupportedOperationError: there is no such method, or only an async one.
+        UnsupportedOperationError: `target` has no such method, or only an async one.
     """
-    function = getattr(target, method, None)
-    if not callable(function):
-        if callable(getattr(target, "a" + method, None)):
-            raise UnsupportedOperationError(
-                f"{type(target).__name__} has only the async a{method}; use the async twin of this call, "
-                f"or give it a sync {method}"
-            )
-        raise UnsupportedOperationError(f"{type(target).__name__} has no {method}, which this call needs")
-    result = function(*args, **options)
+    method = _method(target, name)
+    if method is None:
+        if _method(target, f"a{name}") is not None:
+            raise only_async(target, f"a{name}")
+        raise _missing(target, name)
+    if _is_async(method):
+        raise only_async(target, name)
+    result = method(*args, **options)
     if inspect.isawaitable(result):
-        if isinstance(result, Coroutine):
-            result.close()
-        raise UnsupportedOperationError(
-            f"{type(target).__name__}.{method} is async; use the async twin of this call, "
-            f"or name that method a{method} and give it a sync twin"
-        )
+        discard(result)
+        raise only_async(target, name)
     return result
 
 
-async def acall(target: Any, method: str, /, *args: Any, **options: Any) -> Any:
-    """Call `target.amethod(...)` where there is one, else `target.method(...)` in a worker thread.
+async def acall(target: object, name: str, /, *args: Any, **options: Any) -> Any:
+    """Await the method `a{name}` of `target`, or run its sync method `name` in a worker thread.
 
     Raises:
-        UnsupportedOperationError: there is neither.
+        UnsupportedOperationError: `target` has neither.
     """
-    native = getattr(target, "a" + method, None)
-    if callable(native):
-        result = native(*args, **options)
-        return await result if inspect.isawaitable(result) else result
-    function = getattr(target, method, None)
-    if not callable(function):
-        raise UnsupportedOperationError(f"{type(target).__name__} has neither a{method} nor {method}")
+    method = _method(target, f"a{name}")
+    if method is None:
+        method = _method(target, name)
+        if method is None:
+            raise _missing(target, name)
+        return await acall_function(method, *args, **options)
+    result = method(*args, **options)
+    return await result if inspect.isawaitable(result) else result
+
+
+def call_function(function: Callable[..., T | Awaitable[T]], /, *args: Any, what: str, **options: Any) -> T:
+    """Call a function the user gave, from sync code; `what` names it in the refusal of an async one.
+
+    Raises:
+        UnsupportedOperationError: the function is async, or returned an awaitable.
+    """
+    if not _is_async(function):
+        result: Any = function(*args, **options)
+        if not inspect.isawaitable(result):
+            value: T = result
+            return value
+        discard(result)
+    raise UnsupportedOperationError(
+        f"{what} is async and was used from sync code; await the async method instead"
+    )
+
+
+async def acall_function(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+    """Await an async function, or run a sync one in a worker thread; what it returns is awaited where it must be."""
+    if _is_async(function):
+        result = function(*args, **options)
+    else:
+        result = await asyncio.to_thread(function, *args, **options)
+    return await result if inspect.isawaitable(result) else result
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Return the options that are not None: an argument that was not given is not passed on."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def only_async(target: object, name: str) -> UnsupportedOperationError:
+    """Return the error for an object with an async method only, used from sync code."""
+    return UnsupportedOperationError(
+        f"{type(target).__name__}.{name} is async and was used from sync code; "
+        f"await the async method instead, or give the object a sync {name.removeprefix('a')!r}"
+    )
+
+
+def discard(awaitable: Awaitable[Any]) -> None:
+    """Close a coroutine that will not be awaited, so that Python does not warn of it later."""
+    if inspect.iscoroutine(awaitable):
+        awaitable.close()
+    elif isinstance(awaitable, asyncio.Future):
+        awaitable.cancel()
+
+
+def _method(target: object, name: str) -> Callable[..., Any] | None:
+    method = getattr(target, name, None)
+    return method if callable(method) else None
+
+
+def _is_async(function: Any) -> bool:
+    """Say whether calling `function` gives a coroutine; an instance whose `__call__` is async counts."""
     if inspect.iscoroutinefunction(function):
-        return await function(*args, **options)
-    result = await asyncio.to_thread(function, *args, **options)
-    return await result if isinstance(result, Awaitable) else result
+        return True
+    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004 # its kind is asked, not whether it is there
+
+
+def _missing(target: object, name: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        f"{type(target).__name__} has neither {name!r} nor 'a{name}', which this call needs"
+    )
