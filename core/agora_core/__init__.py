@@ -114,7 +114,7 @@ _export("rerankers", "CrossEncoderReranker", "EmbeddingReranker", "HttpReranker"
 
 _SUBPACKAGES = ("filters", "retrievers", "stores", "embedders", "rerankers", "keyword", "testing")
 
-__all__ = [*sorted(_MODULES), "__version__", "retrievers"]  # noqa: PLE0604 - names are declared in _MODULES
+__all__ = [*sorted(_MODULES), "__version__", "retrievers"]
 
 
 def __getattr__(name: str) -> Any:
@@ -133,124 +133,265 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from agora_core import retrievers as retrievers
-    from agora_core.chunking import chunk_documents as chunk_documents, chunk_text as chunk_text
+    from agora_core.chunking import chunk_documents as chunk_documents
+    from agora_core.chunking import chunk_text as chunk_text
     from agora_core.embedders import (
         OnnxEmbeddingProvider as OnnxEmbeddingProvider,
+    )
+    from agora_core.embedders import (
         OpenAICompatibleEmbeddingProvider as OpenAICompatibleEmbeddingProvider,
+    )
+    from agora_core.embedders import (
         WordLlamaEmbeddingProvider as WordLlamaEmbeddingProvider,
     )
     from agora_core.errors import (
         AgoraError as AgoraError,
+    )
+    from agora_core.errors import (
         DimensionMismatchError as DimensionMismatchError,
+    )
+    from agora_core.errors import (
         EmbeddingError as EmbeddingError,
+    )
+    from agora_core.errors import (
         InvalidArgumentError as InvalidArgumentError,
+    )
+    from agora_core.errors import (
         InvalidEmbeddingError as InvalidEmbeddingError,
+    )
+    from agora_core.errors import (
         InvalidFilterError as InvalidFilterError,
+    )
+    from agora_core.errors import (
         InvalidMetadataError as InvalidMetadataError,
+    )
+    from agora_core.errors import (
         MissingExtraError as MissingExtraError,
+    )
+    from agora_core.errors import (
         ModelServerError as ModelServerError,
+    )
+    from agora_core.errors import (
         RerankingError as RerankingError,
+    )
+    from agora_core.errors import (
         RetrieverLegError as RetrieverLegError,
+    )
+    from agora_core.errors import (
         SchemaError as SchemaError,
+    )
+    from agora_core.errors import (
         ScopeViolationError as ScopeViolationError,
+    )
+    from agora_core.errors import (
         StoreClosedError as StoreClosedError,
+    )
+    from agora_core.errors import (
         StoreUnavailableError as StoreUnavailableError,
+    )
+    from agora_core.errors import (
         UnsafeRemovalError as UnsafeRemovalError,
+    )
+    from agora_core.errors import (
         UnsupportedFilterError as UnsupportedFilterError,
+    )
+    from agora_core.errors import (
         UnsupportedOperationError as UnsupportedOperationError,
     )
     from agora_core.filters import (
         Expression as Expression,
+    )
+    from agora_core.filters import (
         Field as Field,
+    )
+    from agora_core.filters import (
         all_of as all_of,
+    )
+    from agora_core.filters import (
         any_of as any_of,
+    )
+    from agora_core.filters import (
         assert_removal_filter as assert_removal_filter,
+    )
+    from agora_core.filters import (
         compile_filter as compile_filter,
+    )
+    from agora_core.filters import (
         conjoin as conjoin,
+    )
+    from agora_core.filters import (
         field as field,
+    )
+    from agora_core.filters import (
         filter_denies_all as filter_denies_all,
+    )
+    from agora_core.filters import (
         filter_from_json as filter_from_json,
+    )
+    from agora_core.filters import (
         filter_to_json as filter_to_json,
+    )
+    from agora_core.filters import (
         matches_filter as matches_filter,
+    )
+    from agora_core.filters import (
         not_ as not_,
     )
     from agora_core.fusion import (
         reciprocal_rank_fusion as reciprocal_rank_fusion,
+    )
+    from agora_core.fusion import (
         relative_score_fusion as relative_score_fusion,
     )
     from agora_core.ingestion import (
         aingest_chunks as aingest_chunks,
+    )
+    from agora_core.ingestion import (
         aingest_documents as aingest_documents,
+    )
+    from agora_core.ingestion import (
         ingest_chunks as ingest_chunks,
+    )
+    from agora_core.ingestion import (
         ingest_documents as ingest_documents,
     )
     from agora_core.inject import (
         ContextInjector as ContextInjector,
+    )
+    from agora_core.inject import (
         Injection as Injection,
+    )
+    from agora_core.inject import (
         passage_from_dict as passage_from_dict,
+    )
+    from agora_core.inject import (
         passage_to_dict as passage_to_dict,
+    )
+    from agora_core.inject import (
         render_context as render_context,
     )
     from agora_core.keyword import (
         Tokenizer as Tokenizer,
+    )
+    from agora_core.keyword import (
         get_tokenizer as get_tokenizer,
+    )
+    from agora_core.keyword import (
         suggest_tokenizer as suggest_tokenizer,
     )
     from agora_core.metadata import (
         UNSET as UNSET,
+    )
+    from agora_core.metadata import (
         MetadataPatch as MetadataPatch,
+    )
+    from agora_core.metadata import (
         apply_metadata_patch as apply_metadata_patch,
+    )
+    from agora_core.metadata import (
         effective_patch_keys as effective_patch_keys,
     )
     from agora_core.protocols import (
         AnyFilter as AnyFilter,
+    )
+    from agora_core.protocols import (
         EmbeddingProvider as EmbeddingProvider,
+    )
+    from agora_core.protocols import (
         LexicalVectorStore as LexicalVectorStore,
+    )
+    from agora_core.protocols import (
         MetadataFilter as MetadataFilter,
+    )
+    from agora_core.protocols import (
         Reranker as Reranker,
+    )
+    from agora_core.protocols import (
         Retriever as Retriever,
+    )
+    from agora_core.protocols import (
         VectorStore as VectorStore,
+    )
+    from agora_core.protocols import (
         is_lexical_vector_store as is_lexical_vector_store,
     )
     from agora_core.records import (
         ChunkRecord as ChunkRecord,
+    )
+    from agora_core.records import (
         IndexedDocument as IndexedDocument,
+    )
+    from agora_core.records import (
         IngestDocument as IngestDocument,
+    )
+    from agora_core.records import (
         Passage as Passage,
+    )
+    from agora_core.records import (
         VectorRecord as VectorRecord,
+    )
+    from agora_core.records import (
         chunk_id_to_point_id as chunk_id_to_point_id,
+    )
+    from agora_core.records import (
         document_id_of as document_id_of,
     )
     from agora_core.rerankers import (
         CrossEncoderReranker as CrossEncoderReranker,
+    )
+    from agora_core.rerankers import (
         EmbeddingReranker as EmbeddingReranker,
+    )
+    from agora_core.rerankers import (
         HttpReranker as HttpReranker,
     )
     from agora_core.retrievers import (
         EmbeddingRetriever as EmbeddingRetriever,
+    )
+    from agora_core.retrievers import (
         HybridRetriever as HybridRetriever,
+    )
+    from agora_core.retrievers import (
         KeywordRetriever as KeywordRetriever,
+    )
+    from agora_core.retrievers import (
         LexicalRetriever as LexicalRetriever,
+    )
+    from agora_core.retrievers import (
         RerankingRetriever as RerankingRetriever,
+    )
+    from agora_core.retrievers import (
         tune_hybrid as tune_hybrid,
     )
     from agora_core.scoped import (
         ScopedRetriever as ScopedRetriever,
+    )
+    from agora_core.scoped import (
         ScopedVectorStore as ScopedVectorStore,
     )
     from agora_core.similarity import (
         cosine_similarity as cosine_similarity,
+    )
+    from agora_core.similarity import (
         maximal_marginal_relevance as maximal_marginal_relevance,
+    )
+    from agora_core.similarity import (
         relevance_score as relevance_score,
     )
     from agora_core.stores.base import BaseVectorStore as BaseVectorStore
     from agora_core.stores.memory import MemoryVectorStore as MemoryVectorStore
     from agora_core.stores.postgres import (
         PgLexicalVectorStore as PgLexicalVectorStore,
+    )
+    from agora_core.stores.postgres import (
         PgVectorColumns as PgVectorColumns,
+    )
+    from agora_core.stores.postgres import (
         PgVectorStore as PgVectorStore,
     )
     from agora_core.stores.qdrant import (
         QdrantLexicalVectorStore as QdrantLexicalVectorStore,
+    )
+    from agora_core.stores.qdrant import (
         QdrantStore as QdrantStore,
     )

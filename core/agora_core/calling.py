@@ -69,9 +69,7 @@ def call_function(function: Callable[..., T | Awaitable[T]], /, *args: Any, what
             value: T = result
             return value
         discard(result)
-    raise UnsupportedOperationError(
-        f"{what} is async and was used from sync code; await the async method instead"
-    )
+    raise UnsupportedOperationError(f"{what} is async and was used from sync code; await the async method instead")
 
 
 async def acall_function(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:

@@ -73,9 +73,7 @@ def copy_json(value: Any, *, where: str, what: str, depth: int = 0) -> JSON:
         if not value.isascii() or "\x00" in value:
             problem = text_problem(value)
             if problem is not None:
-                raise InvalidMetadataError(
-                    f"{where}: {what} {problem}, which databases refuse; remove it first"
-                )
+                raise InvalidMetadataError(f"{where}: {what} {problem}, which databases refuse; remove it first")
         return value
     if value is None or kind is bool:
         return value
@@ -92,9 +90,7 @@ def copy_json(value: Any, *, where: str, what: str, depth: int = 0) -> JSON:
     if depth >= MAX_DEPTH:
         raise InvalidMetadataError(f"{where}: {what} is nested deeper than {MAX_DEPTH} levels; flatten it")
     if kind is list or kind is tuple:
-        return [
-            copy_json(item, where=where, what=f"{what}[{n}]", depth=depth + 1) for n, item in enumerate(value)
-        ]
+        return [copy_json(item, where=where, what=f"{what}[{n}]", depth=depth + 1) for n, item in enumerate(value)]
     if kind is dict or isinstance(value, Mapping):
         copy: dict[str, JSON] = {}
         for key, item in value.items():
@@ -125,9 +121,7 @@ def check_text_key(key: Any, *, where: str, what: str) -> None:
     if not key.isascii() or "\x00" in key:
         problem = text_problem(key)
         if problem is not None:
-            raise InvalidMetadataError(
-                f"{where}: a key of {what} {problem}, which databases refuse; rename it"
-            )
+            raise InvalidMetadataError(f"{where}: a key of {what} {problem}, which databases refuse; rename it")
 
 
 def _shown(key: str) -> str:
@@ -144,9 +138,7 @@ def copy_metadata(metadata: Any, *, where: str = "metadata") -> dict[str, JSON] 
     if metadata is None:
         return None
     if not isinstance(metadata, Mapping):
-        raise InvalidMetadataError(
-            f"{where}: metadata must be a mapping or None, got {type(metadata).__name__}"
-        )
+        raise InvalidMetadataError(f"{where}: metadata must be a mapping or None, got {type(metadata).__name__}")
     copy: dict[str, JSON] = copy_json(metadata, where=where, what="metadata")
     return copy
 
@@ -166,11 +158,7 @@ _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 
 def clone_metadata(metadata: dict[str, JSON] | None) -> dict[str, JSON] | None:
     """Return a deep copy of validated metadata, None staying None."""
-    return (
-        None
-        if metadata is None
-        else {k: v if type(v) in _ATOMS else clone_json(v) for k, v in metadata.items()}
-    )
+    return None if metadata is None else {k: v if type(v) in _ATOMS else clone_json(v) for k, v in metadata.items()}
 
 
 def validate_patch(patch: Any) -> dict[str, JSON]:

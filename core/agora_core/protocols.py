@@ -1,4 +1,4 @@
-"""The seams: any object of these shapes serves. What is optional is said in each docstring and looked up when needed."""
+"""The seams: any object of these shapes serves. What is optional is said in each docstring."""
 
 from __future__ import annotations
 
@@ -98,5 +98,5 @@ def is_lexical_vector_store(store: object) -> bool:
     return callable(getattr(store, "search_text", None)) or callable(getattr(store, "asearch_text", None))
 
 
-Step = Callable[[str, Callable[[], Any]], Union[Any, Awaitable[Any]]]
+Step = Callable[[str, Callable[[], Any]], Any | Awaitable[Any]]
 """The durable seam of inject mode: `step(name, fn)` returns what `fn()` returned, now or in an earlier run."""

@@ -6,13 +6,13 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 # JSON as Python holds it. A recursive alias would force every caller to annotate nested literals.
 JSON = Any
 Metadata = Mapping[str, JSON]
 # A numpy array of shape (dimension,) serves as well; it satisfies neither Sequence nor list, hence Any.
-Embedding = Union[Sequence[float], Any]
+Embedding = Sequence[float] | Any
 
 # Point ids of indexes written by the original system use this namespace; ours stay readable by both.
 _POINT_NAMESPACE = uuid.UUID("b9d5a5f2-1c3e-5e7a-9b2d-6f4c8a1e0d3b")

@@ -76,9 +76,7 @@ class ScopedVectorStore(BaseVectorStore):
         name = method if hasattr(self._store, method) else "a" + method
         function = getattr(self._store, name, None)
         if function is None:
-            raise UnsupportedOperationError(
-                f"{type(self._store).__name__} has no {method}, which this call needs"
-            )
+            raise UnsupportedOperationError(f"{type(self._store).__name__} has no {method}, which this call needs")
         if "within" not in inspect.signature(function).parameters:
             raise UnsupportedOperationError(
                 f"{type(self._store).__name__}.{method} takes no `within`, so it cannot be kept in scope; "
@@ -90,10 +88,7 @@ class ScopedVectorStore(BaseVectorStore):
         # A list, because a store may read its records twice and a generator would be spent.
         if not self._stamp:
             return list(records)
-        return [
-            replace(record, metadata={**(record.metadata or {}), **_copies(self._stamp)})
-            for record in records
-        ]
+        return [replace(record, metadata={**(record.metadata or {}), **_copies(self._stamp)}) for record in records]
 
     def _removal(self, filter: AnyFilter) -> AnyFilter:
         # Judged before the scope is added: a caller who names nothing to remove has made a mistake in any scope.
@@ -136,9 +131,7 @@ class ScopedVectorStore(BaseVectorStore):
     ) -> list[Passage]:
         """Async twin of `search`."""
         floor = {} if min_score is None else {"min_score": min_score}
-        found = await acall(
-            self._store, "search", embedding, top_k=top_k, filter=self._narrow(filter), **floor
-        )
+        found = await acall(self._store, "search", embedding, top_k=top_k, filter=self._narrow(filter), **floor)
         return list(found)
 
     def get(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
@@ -188,9 +181,7 @@ class ScopedVectorStore(BaseVectorStore):
         written = await acall(self._store, "replace_documents", document_ids, self._stamped(records), **bound)
         return int(written)
 
-    def update_metadata(
-        self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None
-    ) -> int:
+    def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch the chunks of a document that are in scope.
 
         Raises:
@@ -199,9 +190,7 @@ class ScopedVectorStore(BaseVectorStore):
         bound = self._within("update_metadata", within)
         return int(call(self._store, "update_metadata", document_id, patch, **bound))
 
-    async def aupdate_metadata(
-        self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None
-    ) -> int:
+    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Async twin of `update_metadata`."""
         bound = self._within("update_metadata", within)
         return int(await acall(self._store, "update_metadata", document_id, patch, **bound))

@@ -61,9 +61,7 @@ def check_min_score(value: Any, *, argument: str = "min_score") -> float | None:
         raise InvalidArgumentError(f"{argument} must be a number or None, got {type(value).__name__}")
     floor = float(value)
     if math.isnan(floor):
-        raise InvalidArgumentError(
-            f"{argument} is NaN, which no score reaches or misses; pass a number or None"
-        )
+        raise InvalidArgumentError(f"{argument} is NaN, which no score reaches or misses; pass a number or None")
     return floor
 
 
@@ -111,9 +109,7 @@ def prepare_embedding(value: Any, *, dimension: int | None, where: str = "embedd
     with np.errstate(over="ignore"):
         vector: Float32Array = array.astype(np.float32)
     if not np.isfinite(vector).all():
-        raise InvalidEmbeddingError(
-            f"{where} holds NaN, infinity or a number beyond float32; embed the text again"
-        )
+        raise InvalidEmbeddingError(f"{where} holds NaN, infinity or a number beyond float32; embed the text again")
     return vector
 
 
@@ -133,14 +129,10 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
     for position, record in enumerate(records):
         key = getattr(record, "id", None)
         if not hasattr(record, "embedding") or not hasattr(record, "text"):
-            raise InvalidArgumentError(
-                f"records[{position}] must be a VectorRecord, got {type(record).__name__}"
-            )
+            raise InvalidArgumentError(f"records[{position}] must be a VectorRecord, got {type(record).__name__}")
         check_text(key, where=f"records[{position}]", what="id")
         if not key:
-            raise InvalidMetadataError(
-                f"records[{position}]: id must not be empty; give every record an id of its own"
-            )
+            raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
         where = f"record {key if len(key) <= 120 else key[:117] + '...'!r}"
         check_text(record.text, where=where, what="text")
         if record.source is not None:
@@ -165,12 +157,7 @@ def _prepare_vectors(rows: Sequence[VectorRecord], dimension: int | None) -> Flo
         matrix = np.array([row.embedding for row in rows])
     except (ValueError, TypeError):
         matrix = np.empty(0)
-    if (
-        matrix.ndim == 2
-        and matrix.dtype.kind in "fiu"
-        and matrix.shape[1]
-        and dimension in (None, matrix.shape[1])
-    ):
+    if matrix.ndim == 2 and matrix.dtype.kind in "fiu" and matrix.shape[1] and dimension in (None, matrix.shape[1]):
         with np.errstate(over="ignore"):
             vectors: Float32Array = matrix.astype(np.float32, copy=False)
         if np.isfinite(vectors).all():

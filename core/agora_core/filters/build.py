@@ -43,11 +43,11 @@ class Field:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a field is immutable")
 
-    def __eq__(self, value: Any) -> Expression:  # type: ignore[override]
+    def __eq__(self, value: object) -> Expression:  # type: ignore[override]
         """The value equals `value` as JSON: `1` is `1.0`, never `True` or `"1"`; a list equals the whole list."""
         return Equals(self.path, _literal(value))
 
-    def __ne__(self, value: Any) -> Expression:  # type: ignore[override]
+    def __ne__(self, value: object) -> Expression:  # type: ignore[override]
         """Not `==`: a missing key and every other JSON type satisfy it."""
         return not_(Equals(self.path, _literal(value)))
 
@@ -259,17 +259,13 @@ def conjoin(scope: AnyFilter, filter: AnyFilter | None) -> AnyFilter:
 
 def _literal(value: Any) -> Literal:
     if isinstance(value, (Expression, Field)):
-        raise InvalidFilterError(
-            f"a field is compared with a value, got the {type(value).__name__} {value!r}"
-        )
+        raise InvalidFilterError(f"a field is compared with a value, got the {type(value).__name__} {value!r}")
     return Literal(plain_value(value))
 
 
 def _literals(values: Iterable[Any], method: str) -> tuple[Literal, ...]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise InvalidFilterError(
-            f"{method} takes a list of values, got {type(values).__name__}; put it in a list"
-        )
+        raise InvalidFilterError(f"{method} takes a list of values, got {type(values).__name__}; put it in a list")
     return tuple(dict.fromkeys(_literal(value) for value in values))
 
 

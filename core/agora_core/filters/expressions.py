@@ -8,7 +8,8 @@ Nodes are built by `field`, `all_of`, `any_of`, `not_` and `compile_filter`, whi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal as OneOf
+from typing import TYPE_CHECKING, Any, Final
+from typing import Literal as OneOf
 
 from agora_core.filters.literals import Literal
 
@@ -44,9 +45,7 @@ class Expression:
         return not_(self)
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "a filter expression has no truth value; combine with all_of, any_of, not_ or with & | ~"
-        )
+        raise TypeError("a filter expression has no truth value; combine with all_of, any_of, not_ or with & | ~")
 
     def to_json(self) -> dict[str, Any]:
         """Return the expression as plain JSON that `Expression.from_json` reads back."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal as OneOf
+from typing import Any
+from typing import Literal as OneOf
 
 from agora_core.errors import InvalidFilterError, InvalidMetadataError
 from agora_core.metadata import copy_json
@@ -62,9 +63,7 @@ def json_equal(left: JSON, right: JSON) -> bool:
     if kind == "array":
         return len(left) == len(right) and all(map(json_equal, left, right))
     if kind == "object":
-        return len(left) == len(right) and all(
-            k in right and json_equal(v, right[k]) for k, v in left.items()
-        )
+        return len(left) == len(right) and all(k in right and json_equal(v, right[k]) for k, v in left.items())
     return bool(left == right)
 
 
@@ -117,13 +116,13 @@ def plain_value(value: Any) -> Any:
     Raises:
         InvalidFilterError: a datetime without a time zone, whose instant is not known.
     """
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         if value.tzinfo is None:
             raise InvalidFilterError(
                 f"the datetime {value!r} has no time zone; pass one that has, e.g. value.replace(tzinfo=timezone.utc)"
             )
-        return value.astimezone(datetime.timezone.utc).isoformat()
-    if isinstance(value, datetime.date):
+        return value.astimezone(dt.timezone.utc).isoformat()
+    if isinstance(value, dt.date):
         return value.isoformat()
     return value
 

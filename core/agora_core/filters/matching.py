@@ -62,17 +62,14 @@ def value_predicate(leaf: Leaf) -> Callable[[Any], bool]:
         return LiteralSet(leaf.literals).__contains__
     if isinstance(leaf, MatchesAny):
         among = LiteralSet(leaf.literals)
-        return lambda value: (
-            value in among or (isinstance(value, (list, tuple)) and any(v in among for v in value))
-        )
+        return lambda value: value in among or (isinstance(value, (list, tuple)) and any(v in among for v in value))
     if isinstance(leaf, ContainsAny):
         listed = LiteralSet(leaf.literals)
         return lambda value: isinstance(value, (list, tuple)) and any(v in listed for v in value)
     if isinstance(leaf, ContainsAll):
         wanted = [literal.value for literal in leaf.literals]
         return lambda value: (
-            isinstance(value, (list, tuple))
-            and all(any(json_equal(v, want) for v in value) for want in wanted)
+            isinstance(value, (list, tuple)) and all(any(json_equal(v, want) for v in value) for want in wanted)
         )
     if isinstance(leaf, Compare):
         return _comparison(leaf)

@@ -35,7 +35,5 @@ def fold_mapping(needle: str) -> tuple[str, str]:
     Replacing `from` by `to` in a haystack is enough to look for a folded needle in it (SQL's `translate` does that).
     """
     variants = _variants()
-    pairs = [
-        (other, folded) for folded in sorted(set(fold_case(needle))) for other in variants.get(folded, "")
-    ]
+    pairs = [(other, folded) for folded in sorted(set(fold_case(needle))) for other in variants.get(folded, "")]
     return "".join(a for a, _ in pairs), "".join(b for _, b in pairs)

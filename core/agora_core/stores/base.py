@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from typing_extensions import Self
+
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
@@ -92,9 +94,7 @@ class BaseVectorStore(ABC):
         """
 
     @abstractmethod
-    def update_metadata(
-        self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None
-    ) -> int:
+    def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch the metadata of every chunk of a document (see `apply_metadata_patch`); text and embedding stay.
 
         Return the number of chunks written: 0 for an unknown document or a patch without effective keys.
@@ -123,7 +123,7 @@ class BaseVectorStore(ABC):
     def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
         """Iterate over the matching records in code-point order of ids, in bounded memory."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a store that opened nothing has nothing to do
         """Release what this store opened itself. Closing twice is allowed."""
 
     async def aupsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
@@ -139,9 +139,7 @@ class BaseVectorStore(ABC):
         min_score: float | None = None,
     ) -> list[Passage]:
         """Async twin of `search`."""
-        return await asyncio.to_thread(
-            self.search, embedding, top_k=top_k, filter=filter, min_score=min_score
-        )
+        return await asyncio.to_thread(self.search, embedding, top_k=top_k, filter=filter, min_score=min_score)
 
     async def aget(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
         """Async twin of `get`."""
@@ -165,9 +163,7 @@ class BaseVectorStore(ABC):
         """Async twin of `replace_documents`."""
         return await asyncio.to_thread(self.replace_documents, document_ids, records, within=within)
 
-    async def aupdate_metadata(
-        self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None
-    ) -> int:
+    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Async twin of `update_metadata`."""
         return await asyncio.to_thread(self.update_metadata, document_id, patch, within=within)
 
@@ -205,7 +201,7 @@ class BaseVectorStore(ABC):
 
         return ScopedVectorStore(self, filter, on_write=on_write)
 
-    def __enter__(self: StoreT) -> StoreT:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -216,7 +212,7 @@ class BaseVectorStore(ABC):
     ) -> None:
         self.close()
 
-    async def __aenter__(self: StoreT) -> StoreT:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
