@@ -102,9 +102,10 @@ def copy_json(value: Any, *, where: str, what: str, depth: int = 0) -> JSON:
 
 def _copy_subclass(value: Any, *, where: str, what: str, depth: int) -> JSON:
     """Take a str, int, float, list or tuple subclass (an enum member, a numpy float64) by its plain value."""
-    for base in (str, int, float, list, tuple):
+    bases: tuple[Any, ...] = (str, int, float, list, tuple)
+    for base in bases:
         if isinstance(value, base):
-            plain: Any = base(value) if base is not str else str.__str__(value)
+            plain = str.__str__(value) if base is str else base(value)
             return copy_json(plain, where=where, what=what, depth=depth)
     raise InvalidMetadataError(
         f"{where}: {what} is a {type(value).__name__}, which is not JSON; "

@@ -139,12 +139,13 @@ def field(path: str | Sequence[str], *, literal: bool = False) -> Field:
     Raises:
         InvalidFilterError: the path is neither, is an empty list, or ends in a lone backslash.
     """
-    if isinstance(path, str):
-        segments = (path,) if literal else _split(path)
-    elif isinstance(path, Sequence) and path and all(isinstance(segment, str) for segment in path):
-        segments = tuple(path)
+    given: Any = path
+    if isinstance(given, str):
+        segments = (given,) if literal else _split(given)
+    elif isinstance(given, Sequence) and given and all(isinstance(segment, str) for segment in given):
+        segments = tuple(given)
     else:
-        raise InvalidFilterError(f"field takes a str or a non-empty list of str, got {type(path).__name__}")
+        raise InvalidFilterError(f"field takes a str or a non-empty list of str, got {type(given).__name__}")
     for segment in segments:
         _check_text(segment, "a field name")
     if len(segments) > MAX_DEPTH:
@@ -219,15 +220,16 @@ def compile_filter(filter: AnyFilter) -> Expression:
     """
     if isinstance(filter, Expression):
         return filter
-    if isinstance(filter, Field):
-        raise InvalidFilterError(f"{filter!r} is a field and no condition; compare it, or ask .exists()")
-    if not isinstance(filter, Mapping):
+    given: Any = filter
+    if isinstance(given, Field):
+        raise InvalidFilterError(f"{given!r} is a field and no condition; compare it, or ask .exists()")
+    if not isinstance(given, Mapping):
         raise InvalidFilterError(
-            f"filter must be a mapping or an expression, got {type(filter).__name__}; "
+            f"filter must be a mapping or an expression, got {type(given).__name__}; "
             "leave it out to retrieve without one"
         )
     children: dict[Expression, None] = {}
-    for key, value in filter.items():
+    for key, value in given.items():
         if not isinstance(key, str):
             raise InvalidFilterError(f"filter keys must be str, got {key!r} of type {type(key).__name__}")
         _check_text(key, "a filter key")

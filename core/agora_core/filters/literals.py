@@ -104,7 +104,7 @@ class Literal:
     def __repr__(self) -> str:
         return repr(self.value)
 
-    def __reduce__(self) -> tuple[type[Literal], tuple[JSON]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return (Literal, (self.value,))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from agora_core.errors import InvalidFilterError
@@ -91,22 +91,19 @@ def _leaf(data: Mapping[str, Any]) -> Expression:
     value = data["value"]
     if "case_sensitive" in data and op != "matches_text":
         raise InvalidFilterError(f"the operator {op!r} takes no case_sensitive")
-    if op == "==":
-        return place == value
-    if op == "<":
-        return place < value
-    if op == "<=":
-        return place <= value
-    if op == ">":
-        return place > value
-    if op == ">=":
-        return place >= value
     if op == "matches_text":
         return place.matches_text(value, case_sensitive=data.get("case_sensitive", True))
-    lists = {"in": place.in_, "matches_any": place.matches_any}
-    lists |= {"contains_any": place.contains_any, "contains_all": place.contains_all}
-    if op not in lists:
-        raise InvalidFilterError(
-            f"unknown operator {op!r}; known are ==, <, <=, >, >=, exists, matches_text, {', '.join(lists)}"
-        )
-    return lists[op](value)
+    operators: dict[str, Callable[[Any], Expression]] = {
+        "==": place.__eq__,
+        "<": place.__lt__,
+        "<=": place.__le__,
+        ">": place.__gt__,
+        ">=": place.__ge__,
+        "in": place.in_,
+        "matches_any": place.matches_any,
+        "contains_any": place.contains_any,
+        "contains_all": place.contains_all,
+    }
+    if not isinstance(op, str) or op not in operators:
+        raise InvalidFilterError(f"unknown operator {op!r}; known are exists, matches_text, {', '.join(operators)}")
+    return operators[op](value)
