@@ -114,9 +114,7 @@ def check_url(url: Any, *, argument: str) -> str:
     except ValueError:
         raise InvalidArgumentError(f"{argument} is no readable URL; write it as https://host/path") from None
     if "@" in parts.netloc:
-        raise InvalidArgumentError(
-            f"{argument} must not hold a user name or password; pass them in `headers`"
-        )
+        raise InvalidArgumentError(f"{argument} must not hold a user name or password; pass them in `headers`")
     if bad or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidArgumentError(f"{argument} must be an absolute http or https URL, got {url!r}")
     return url
@@ -135,9 +133,7 @@ def reveal_key(api_key: Any) -> str | None:
         raise InvalidArgumentError(f"api_key must be a str or a secret string, got {type(key).__name__}")
     key = key.strip()
     if not key.isascii() or not key.isprintable():
-        raise InvalidArgumentError(
-            "api_key holds characters that no HTTP header may carry; check how it was read"
-        )
+        raise InvalidArgumentError("api_key holds characters that no HTTP header may carry; check how it was read")
     return key or None
 
 
@@ -317,9 +313,7 @@ class HttpJsonClient:
             pieces.append(piece)
             size += len(piece)
             if size > MAX_BODY_BYTES:
-                raise _AttemptError(
-                    f"answered with more than {MAX_BODY_BYTES} bytes", status=UNREADABLE, final=True
-                )
+                raise _AttemptError(f"answered with more than {MAX_BODY_BYTES} bytes", status=UNREADABLE, final=True)
             if time.monotonic() > deadline:
                 raise TimeoutError
         declared = response.headers.get("Content-Length", "")
@@ -377,9 +371,7 @@ def _connection_failure(reason: Any, timeout: float) -> _AttemptError:
     import ssl
 
     if isinstance(reason, TimeoutError):
-        return _AttemptError(
-            f"did not answer within {timeout:g} s; raise `timeout` or send less at once", status=None
-        )
+        return _AttemptError(f"did not answer within {timeout:g} s; raise `timeout` or send less at once", status=None)
     if isinstance(reason, ssl.SSLCertVerificationError):
         return _AttemptError("has a certificate that could not be verified", status=None, final=True)
     if isinstance(reason, (http.client.IncompleteRead, http.client.LineTooLong)):

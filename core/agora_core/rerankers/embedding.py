@@ -1,0 +1,96 @@
+"""Reranking by the similarity of embeddings: no other model than the one at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agora_core.calling import acall, call, offers
+from agora_core.errors import EmbeddingError
+from agora_core.protocols import EmbeddingProvider
+from agora_core.records import Passage
+from agora_core.rerankers.ordering import check_max_chars, check_request, in_order
+
+
+class EmbeddingReranker:
+    """Scores each passage by the cosine similarity of its embedding to the query's, from -1 to 1; zero vectors give 0.
+
+    Worth most where the first ranking was not made by the same embedder, for example by keywords. The passages' texts
+    are embedded at every call; queries go through `embed_query` where the embedder has it.
+
+    Args:
+        embedder: any embedding provider, sync, async or both.
+        max_passage_chars: only so many leading characters of a passage are embedded; default None, all of it.
+
+    Raises:
+        EmbeddingError: the embedder answers with something else than one vector per text, all of one length.
+        UnsupportedOperationError: `rerank` is used with an embedder that has only async methods.
+    """
+
+    def __init__(self, embedder: EmbeddingProvider | Any, *, max_passage_chars: int | None = None) -> None:
+        self._embedder = embedder
+        self._max_chars = check_max_chars(max_passage_chars)
+
+    def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
+        """Return fresh passages by similarity to the query, best first, the best `top_k` where it is given."""
+        checked = check_request(query, passages, top_k)
+        if not checked:
+            return []
+        texts = self._texts(checked)
+        if offers(self._embedder, "embed_query"):
+            query_vector = call(self._embedder, "embed_query", query)
+            vectors = call(self._embedder, "embed", texts)
+        else:
+            query_vector, *vectors = _with_query(call(self._embedder, "embed", [query, *texts]), texts)
+        return in_order(checked, _similarities(query_vector, vectors, len(texts)), top_k)
+
+    async def arerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
+        """Do what `rerank` does without blocking the event loop."""
+        checked = check_request(query, passages, top_k)
+        if not checked:
+            return []
+        texts = self._texts(checked)
+        if offers(self._embedder, "embed_query"):
+            query_vector = await acall(self._embedder, "embed_query", query)
+            vectors = await acall(self._embedder, "embed", texts)
+        else:
+            query_vector, *vectors = _with_query(await acall(self._embedder, "embed", [query, *texts]), texts)
+        return in_order(checked, _similarities(query_vector, vectors, len(texts)), top_k)
+
+    def _texts(self, passages: Sequence[Passage]) -> list[str]:
+        return [passage.text[: self._max_chars] for passage in passages]
+
+
+def _with_query(vectors: Any, texts: Sequence[str]) -> list[Any]:
+    """Return the vectors of the query and the texts, refusing another number of them."""
+    listed = list(vectors)
+    if len(listed) != len(texts) + 1:
+        raise EmbeddingError(f"the embedder answered with {len(listed)} vectors to {len(texts) + 1} texts")
+    return listed
+
+
+def _similarities(query_vector: Any, vectors: Any, count: int) -> list[float]:
+    """Return the cosine similarity of each vector to the query's."""
+    try:
+        query = np.asarray(query_vector, dtype=np.float64)
+        matrix = np.asarray(list(vectors), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise EmbeddingError("the embedder answered with something that is no vectors of one length") from None
+    if query.ndim != 1 or matrix.shape != (count, len(query)):
+        raise EmbeddingError(
+            f"the embedder answered with vectors of shape {matrix.shape} to {count} texts and {query.shape} to a query"
+        )
+    similarities: list[float] = (_unit(matrix) @ _unit(query[None])[0]).clip(-1.0, 1.0).tolist()
+    return similarities
+
+
+def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Scaled by the largest part first, so that squares neither overflow nor vanish.
+    largest = np.abs(matrix).max(axis=1, keepdims=True, initial=0.0)
+    scaled = matrix / np.where(largest == 0.0, 1.0, largest)
+    lengths = np.linalg.norm(scaled, axis=1, keepdims=True)
+    unit: NDArray[np.float64] = scaled / np.where(lengths == 0.0, 1.0, lengths)
+    return unit
