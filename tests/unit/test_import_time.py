@@ -7,8 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
-# Beyond numpy's own import. The fastest of several fresh processes is compared with the promise, so that a busy
-# machine does not fail the test.
+# Beyond numpy's own import. The fastest of several fresh processes is compared with the promise, so that a
+# busy machine does not fail the test.
 LIMIT_SECONDS = 0.150
 RUNS = 5
 
