@@ -15,11 +15,11 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from agora_core.errors import InvalidArgumentError, ModelServerError
+from agora_core.http_retry import RetryPolicy, parse_retry_after, retry_delay
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 """Longest answer that is read, in bytes; a server that sends more is taken for broken."""
@@ -27,7 +27,6 @@ MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 UNREADABLE: Final = 502
 """The status of an error about a 2xx answer that is no JSON or not of the expected shape."""
 
-_RETRIED: Final = frozenset((408, 409, 425, 429))
 _TOO_LARGE: Final = re.compile(
     r"batch[ _-]?size|too many (?:inputs|texts|items|documents|tokens)|too large"
     r"|(?:array|list|batch|input) (?:is )?too (?:long|big)"
@@ -40,68 +39,6 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
 class RequestTooLargeError(ModelServerError):
     """A server refused a request for its size: 413, or a 400 or 422 whose message says so. Send less at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """When to try again: `max_retries` more attempts, after `base_delay`, twice that, four times, ... seconds.
-
-    `max_delay` (seconds) bounds one wait. A server that asks, by Retry-After, for a longer one is not tried again.
-    """
-
-    max_retries: int = 3
-    base_delay: float = 0.5
-    max_delay: float = 30.0
-
-    def __post_init__(self) -> None:
-        if type(self.max_retries) is not int or self.max_retries < 0:
-            raise InvalidArgumentError(f"max_retries must be an int of 0 or more, got {self.max_retries!r}")
-
-
-def is_transient(status: int | None) -> bool:
-    """Say whether a failure may pass: no answer at all (None), 408, 409, 425, 429 or any 5xx."""
-    return status is None or status in _RETRIED or 500 <= status <= 599
-
-
-def retry_delay(
-    policy: RetryPolicy, attempt: int, *, status: int | None, retry_after: float | None, jitter: float
-) -> float | None:
-    """Return the seconds to wait before trying again, or None where it is of no use.
-
-    Args:
-        policy: the bounds.
-        attempt: how many attempts failed before this one; 0 after the first.
-        status: the HTTP status; None where no whole answer came.
-        retry_after: what the server asked for, in seconds; None where it did not.
-        jitter: a random number in [0, 1); it spreads the wait over the upper half of the back-off, so that clients
-            which failed together do not come back together.
-    """
-    if attempt >= policy.max_retries or not is_transient(status):
-        return None
-    backoff = min(policy.max_delay, policy.base_delay * 2.0 ** min(attempt, 30)) * (0.5 + 0.5 * jitter)
-    if retry_after is None:
-        return backoff
-    return None if retry_after > policy.max_delay else max(backoff, retry_after)
-
-
-def parse_retry_after(value: str | None, *, now: float) -> float | None:
-    """Return the seconds a Retry-After header asks for, or None where it says nothing readable.
-
-    Both forms of RFC 9110, 10.2.3 are read: seconds and an HTTP date. `now` is the time in seconds since the epoch; a
-    date that has passed gives 0.
-    """
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        from email.utils import parsedate_to_datetime
-
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - now
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def check_url(url: Any, *, argument: str) -> str:
@@ -200,7 +137,7 @@ class HttpJsonClient:
         clock: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
+        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
             raise InvalidArgumentError(f"timeout must be a number of seconds above 0, got {timeout!r}")
         self.url = check_url(url, argument="url")
         self.timeout = float(timeout)

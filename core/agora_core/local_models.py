@@ -20,7 +20,7 @@ TextOrPair = str | tuple[str, str]
 
 _DTYPES: Final = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 _LONGEST_HEADER: Final = 100_000_000
-_INTEGERS: Final = {"tensor(int64)": np.dtype(np.int64), "tensor(int32)": np.dtype(np.int32)}
+_INTEGERS: Final[dict[str, Any]] = {"tensor(int64)": np.dtype(np.int64), "tensor(int32)": np.dtype(np.int32)}
 
 
 def check_file(path: Any, *, argument: str) -> Path:
@@ -127,13 +127,13 @@ class OnnxTextModel:
     def run(self, encodings: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the output for a batch and the batch's attention mask (n, longest), padded on the right."""
         _, session = self._parts()
-        shape = (len(encodings), max(1, *(len(item.ids) for item in encodings)))
+        shape = (len(encodings), max((len(item.ids) for item in encodings), default=0) or 1)
         ids, mask, kinds = (np.zeros(shape, dtype=np.int64) for _ in range(3))
         for row, item in enumerate(encodings):
             ids[row, : len(item.ids)] = item.ids
             mask[row, : len(item.ids)] = 1
             kinds[row, : len(item.ids)] = item.type_ids
-        known = {
+        known: dict[str, NDArray[np.int64]] = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": kinds,

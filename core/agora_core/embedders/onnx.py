@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agora_core.embedders.texts import Vector, check_count, check_texts, to_unit_rows
+from agora_core.embedders.vectors import Vector, to_unit_rows
 from agora_core.errors import EmbeddingError, InvalidArgumentError
 from agora_core.local_models import OnnxTextModel, PathLike
+from agora_core.model_inputs import check_count, check_texts
 
 Pooling = Literal["mean", "cls", "last"]
 
@@ -131,10 +132,11 @@ def pool(states: NDArray[np.float32], mask: NDArray[np.int64], pooling: Pooling)
     A text without tokens gives zeros under `mean`.
     """
     if pooling == "cls":
-        return states[:, 0]
+        first: NDArray[np.float32] = states[:, 0]
+        return first
     if pooling == "last":
-        last = np.maximum(mask.sum(axis=1) - 1, 0)
-        return states[np.arange(len(states)), last]
+        ends: NDArray[np.float32] = states[np.arange(len(states)), np.maximum(mask.sum(axis=1) - 1, 0)]
+        return ends
     weights = mask[:, :, None].astype(np.float32)
     pooled: NDArray[np.float32] = (states * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1.0)
     return pooled

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from agora_core.embedders.texts import Vector, check_count, check_name, check_texts
-from agora_core.http_json import HttpJsonClient, RequestTooLargeError, RetryPolicy, check_url
+from agora_core.embedders.vectors import Vector
+from agora_core.http_json import HttpJsonClient, RequestTooLargeError, check_url
+from agora_core.http_retry import RetryPolicy
+from agora_core.model_inputs import check_count, check_name, check_texts
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 

@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agora_core.embedders.texts import Vector, check_count, check_texts, to_unit_rows
+from agora_core.embedders.vectors import Vector, to_unit_rows
 from agora_core.errors import EmbeddingError, InvalidArgumentError, MissingExtraError
 from agora_core.local_models import load_tokenizer, read_safetensors
+from agora_core.model_inputs import check_count, check_texts
 
 _WEIGHTS: Final = ("weights/l2_supercat_256.safetensors",)
 # Releases before 0.4 kept the tokenizer in another folder.
@@ -151,4 +152,5 @@ def _mean_row(table: NDArray[np.float32], ids: list[int]) -> NDArray[np.float32]
     for start in range(0, len(ids), _TOKENS_AT_ONCE):
         rows = table.take(np.array(ids[start : start + _TOKENS_AT_ONCE], dtype=np.int32), axis=0)
         total += np.add.reduce(rows, axis=0)
-    return total / np.float32(len(ids))
+    total /= len(ids)
+    return total

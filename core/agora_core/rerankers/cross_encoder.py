@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agora_core.embedders.texts import check_count
 from agora_core.errors import InvalidArgumentError, RerankingError
 from agora_core.local_models import OnnxTextModel, PathLike
+from agora_core.model_inputs import check_count
 from agora_core.records import Passage
 from agora_core.rerankers.ordering import check_max_chars, check_request, in_order
 

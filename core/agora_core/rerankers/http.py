@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from agora_core.embedders.texts import check_count, check_name
 from agora_core.errors import InvalidArgumentError
-from agora_core.http_json import HttpJsonClient, RequestTooLargeError, RetryPolicy
+from agora_core.http_json import HttpJsonClient, RequestTooLargeError
+from agora_core.http_retry import RetryPolicy
+from agora_core.model_inputs import check_count, check_name
 from agora_core.records import Passage
 from agora_core.rerankers.ordering import check_max_chars, check_request, in_order
 
