@@ -1,4 +1,4 @@
-"""The README's Python blocks run, in order, in one namespace; its links lead somewhere."""
+"""The Python blocks of the README and of the pages run, page by page in one namespace; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+RUN = ("README.md", "docs/ingestion.md", "docs/inject.md", "docs/own-store.md", "docs/retrievers.md")
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 
 
-def test_the_python_blocks_run(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
-    namespace: dict[str, object] = {}
+def run_blocks(page: str) -> int:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    namespace: dict[str, object] = {"__name__": page}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), namespace)
+        exec(compile(block, page, "exec"), namespace)
+    return len(blocks)
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_python_blocks_run(page: str) -> None:
+    assert run_blocks(page) > 0
+
+
+def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("README.md")
     printed = capsys.readouterr().out
     assert "You have 30 days [1]." in printed
     assert "Everyone has 30 days of leave." in printed
 
 
-@pytest.mark.parametrize("page", sorted(["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]))
+def test_the_page_on_inject_mode_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    run_blocks("docs/inject.md")
+    text = (ROOT / "docs" / "inject.md").read_text(encoding="utf-8")
+    (promised,) = re.findall(r"^```text\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    assert capsys.readouterr().out == promised
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_relative_links_lead_somewhere(page: str) -> None:
     path = ROOT / page
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
-    missing = [item for item in targets if "://" not in item and not (path.parent / item).exists()]
-    assert missing == []
+    assert [item for item in targets if "://" not in item and not (path.parent / item).exists()] == []

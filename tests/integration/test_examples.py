@@ -1,0 +1,86 @@
+"""Every example runs alone, in a fresh process and without the network, and shows what it promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.notebook_cells import run_cells, stored_outputs
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(*arguments: str) -> str:
+    """Run an example as a user would, and return what it printed; a proxy that nobody serves keeps it offline."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "core"), str(ROOT)]),
+        "PYTHONIOENCODING": "utf-8",
+        **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"),
+    }
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def measures(printed: str) -> dict[str, tuple[float, float]]:
+    rows = re.findall(r"^ +(dense|keyword|hybrid|reranked) +([\d.]+) +([\d.]+) +[\d.]+$", printed, re.MULTILINE)
+    return {name: (float(quality), float(recall)) for name, quality, recall in rows}
+
+
+@pytest.mark.parametrize("store", ["memory", "postgres", "qdrant"])
+def test_quickstart(store: str) -> None:
+    printed = run("examples/quickstart.py", "--store", store)
+    table = measures(printed)
+    assert list(table) == ["dense", "keyword", "hybrid", "reranked"]
+    # The floors are well below what is measured: they catch a retriever that is broken, not one that is a bit worse.
+    assert min(quality for quality, _ in table.values()) > 0.3
+    assert table["hybrid"][0] > table["dense"][0]
+    ada, ben = re.findall(r"may read what is for .*?:\n((?: +[\d.-]+ .*\n)+)", printed)
+    assert ada != ben
+    assert "specialnames" in ada or "numeric-types" in ada
+    assert "specialnames" not in ben
+    assert "<retrieved_context>" in printed
+    assert "[1] (" in printed
+    assert "The system message holds [1] (" in printed
+    assert "sources:  " in printed
+
+
+def test_quickstart_on_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "leave.md").write_text("# Leave\n\nEveryone has thirty days of paid leave.\n", encoding="utf-8")
+    (tmp_path / "sub" / "notice.txt").write_text("The period of notice is three months.\n", encoding="utf-8")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    printed = run("examples/quickstart.py", "--folder", str(tmp_path), "--ask", "How long is the notice period?")
+    assert printed.startswith("2 files, 2 chunks")
+    assert re.search(r"^ +[\d.]+ +sub/notice.txt", printed.split("\n\n")[2], re.MULTILINE)
+    assert "[1] (sub/notice.txt) The period of notice is three months." in printed
+
+
+def test_langchain_chain() -> None:
+    printed = run("examples/langchain_chain.py")
+    assert "[1] (leave.md) Everyone has 30 days of paid leave a year." in printed
+    assert "You have 30 days of leave a year [1]." in printed
+    assert "board.md" not in printed
+
+
+def test_llamaindex_query_engine() -> None:
+    printed = run("examples/llamaindex_query_engine.py")
+    assert "Sources: ['leave#0', 'notice#0']" in printed
+    assert "Everyone has 30 days of paid leave a year." in printed
+    assert "directors" not in printed
+    assert "The canteen opens at noon." in printed
+
+
+def test_the_notebook_shows_what_its_cells_give() -> None:
+    notebook = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))
+    assert run_cells(notebook) == stored_outputs(notebook)
