@@ -1,0 +1,106 @@
+"""Random operations on every store side by side with the plain model: after each step all must agree."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.contract.backends import Backend, open_backends
+from tests.contract.model import PlainModelStore
+from tests.contract.operations import Operation, SeededChooser, check, draw_operation, run
+
+T = TypeVar("T")
+
+# 40 x 50 = 2,000 operations on each backend and colour; AGORA_FUZZ_EXAMPLES asks for more.
+EXAMPLES = int(os.environ.get("AGORA_FUZZ_EXAMPLES", "40"))
+STEPS = 50
+
+
+class DrawnChooser:
+    """A chooser that hypothesis steers, so that a failure shrinks to its essence."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def choose(self, among: Sequence[T]) -> T:
+        chosen: T = self._data.draw(st.sampled_from(among))
+        return chosen
+
+
+@pytest.fixture(scope="module")
+def backends(pg_conninfo: str) -> Iterator[list[Backend]]:
+    with open_backends(pg_conninfo) as opened:
+        yield opened
+
+
+class StoresAgree(RuleBasedStateMachine):
+    """Each rule step draws one operation, runs it everywhere and compares every answer with the model's."""
+
+    backends: ClassVar[list[Backend]]
+    loop: ClassVar[asyncio.AbstractEventLoop]
+    model: PlainModelStore
+    stores: list[tuple[Backend, Any]]
+
+    @initialize(metric=st.sampled_from(["cosine", "l2", "inner"]))
+    def start(self, metric: str) -> None:
+        self.model = PlainModelStore(metric)
+        self.stores = [(backend, backend.empty(metric)) for backend in self.backends]
+
+    @rule(data=st.data())
+    def operate(self, data: Any) -> None:
+        step(self.model, self.stores, draw_operation(DrawnChooser(data)), self.loop)
+
+
+def step(
+    model: PlainModelStore,
+    stores: list[tuple[Backend, Any]],
+    operation: Operation,
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    expected = run(model, operation)
+    for backend, store in stores:
+        actual = run(store, operation, loop if backend.colour == "async" else None)
+        try:
+            check(model, operation, expected, actual, unit_vectors=backend.unit_vectors and model.metric == "cosine")
+        except AssertionError as error:
+            raise AssertionError(f"{backend.name}: {operation}\n expected {expected}\n got {actual}") from error
+
+
+def test_stores_agree_with_the_model(backends: list[Backend]) -> None:
+    """The proof: one meaning on memory, Postgres and Qdrant, in both colours."""
+    StoresAgree.backends = backends
+    StoresAgree.loop = asyncio.new_event_loop()
+    try:
+        run_state_machine_as_test(
+            StoresAgree,
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=STEPS,
+                deadline=None,
+                derandomize="AGORA_FUZZ_EXAMPLES" not in os.environ,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    finally:
+        StoresAgree.loop.close()
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
+def test_long_run_on_postgres_and_memory(backends: list[Backend], metric: str) -> None:
+    """More than 20,000 operations over the three metrics: a long life of one store, where a short one hides wear."""
+    chosen = [backend for backend in backends if backend.name in ("memory", "postgres")]
+    model = PlainModelStore(metric)
+    stores = [(backend, backend.empty(metric)) for backend in chosen]
+    chooser = SeededChooser(seed=len(metric))
+    loop = asyncio.new_event_loop()
+    try:
+        for _ in range(7000):
+            step(model, stores, draw_operation(chooser), loop)
+    finally:
+        loop.close()
