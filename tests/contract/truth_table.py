@@ -142,7 +142,8 @@ TOPICS = (
     ),
     Topic(
         "Text",
-        "`matches_text` finds a literal piece of a string: no wildcard, no word, no list. Without case, character by character.",
+        "`matches_text` finds a literal piece of a string: no wildcard, no word, no list. "
+        "Without case, character by character.",
         ('{"k": "100% _sure_"}', '{"k": "Straße"}', '{"k": "STRASSE"}', '{"k": ["Straße"]}', '{"k": 100}'),
         (
             'field("k").matches_text("% _")',
