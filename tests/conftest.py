@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.fix_postgres import fresh_name, pg_conninfo
+# The contract is library code, so its assertions explain themselves only where pytest is told to rewrite them.
+pytest.register_assert_rewrite("agora_core.testing.contract", "tests.contract.operations")
+
+from tests.fix_postgres import fresh_name, pg_conninfo  # noqa: E402
 
 __all__ = ["fresh_name", "pg_conninfo"]
 

@@ -1,0 +1,132 @@
+"""Scores, their order, the floor, filters, and listing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from agora_core.filters import all_of, any_of, field, matches_filter
+from agora_core.testing.contract.base import Caller, ContractBase, Opener, record
+from agora_core.testing.examples import FILTER_EXAMPLES, METADATA_EXAMPLES
+
+
+class SearchingLaws(ContractBase):
+    """Scores, their order, the floor, filters, and listing."""
+
+    def test_scores(self, open_store: Opener) -> None:
+        """cosine is `1 - distance`, l2 is `-distance`, inner is the inner product: higher is always better."""
+        expected = {
+            "cosine": {"same": 1.0, "near": 0.6, "orthogonal": 0.0, "opposite": -1.0},
+            "l2": {"same": 0.0, "near": -math.sqrt(17), "orthogonal": -math.sqrt(5), "opposite": -4.0},
+            "inner": {"same": 4.0, "near": 6.0, "orthogonal": 0.0, "opposite": -4.0},
+        }
+        for metric in self.metrics:
+            store = open_store(metric)
+            store.upsert(
+                [
+                    record("same", [2, 0, 0]),
+                    record("near", [3, 4, 0]),
+                    record("orthogonal", [0, 0, 1]),
+                    record("opposite", [-2, 0, 0]),
+                ]
+            )
+            found = store.search([2, 0, 0], top_k=10)
+            assert {p.id: p.score for p in found} == pytest.approx(expected[metric], abs=1e-5)
+            assert [p.score for p in found] == sorted((p.score for p in found), reverse=True)
+            assert all(type(p.score) is float for p in found)
+
+    def test_equal_scores_break_by_id(self, open_store: Opener) -> None:
+        """Equal scores stand in code-point order of their ids, also through the cut."""
+        for metric in self.metrics:
+            store = open_store(metric)
+            ids = ["b", "B", "a", "ä", "Z", "z", "a#10", "a#9", "_", "😀"]
+            store.upsert([record(id, [0, 1, 0]) for id in ids])
+            for top_k in (1, 3, 5, 10, 20):
+                found = [p.id for p in store.search([0, 1, 0], top_k=top_k)]
+                assert found == sorted(ids)[:top_k], (metric, top_k)
+
+    def test_zero_vector_is_never_lost(self, open_store: Opener) -> None:
+        """Under cosine a zero vector scores 0, stored or asked for; it passes a floor of 0 and no higher one."""
+        if "cosine" not in self.metrics:
+            pytest.skip("the store has no cosine")
+        store = open_store("cosine")
+        store.upsert([record("zero", [0, 0, 0]), record("one", [1, 0, 0]), record("minus", [-1, 0, 0])])
+        found = store.search([1, 0, 0], top_k=3)
+        assert [p.id for p in found] == ["one", "zero", "minus"]
+        assert found[1].score == 0.0
+        assert [p.id for p in store.search([1, 0, 0], top_k=3, min_score=0.0)] == ["one", "zero"]
+        assert [p.id for p in store.search([1, 0, 0], top_k=3, min_score=0.1)] == ["one"]
+        assert [(p.id, p.score) for p in store.search([0, 0, 0], top_k=3)] == [("minus", 0), ("one", 0), ("zero", 0)]
+        assert store.search([0, 0, 0], top_k=3, min_score=0.01) == []
+
+    def test_floor_is_inclusive(self, open_store: Opener) -> None:
+        """`min_score` keeps `score >= min_score`, and is applied before the cut."""
+        floors = {"cosine": 1.0, "l2": -5.0, "inner": 25.0}
+        query = {"cosine": [0, 2, 0], "l2": [0, 5, 0], "inner": [0, 5, 0]}
+        stored = {"cosine": [0, 1, 0], "l2": [0, 0, 0], "inner": [0, 5, 0]}
+        for metric in self.metrics:
+            store = open_store(metric)
+            below = {"cosine": [1, 1, 0], "l2": [-1, -1, 0], "inner": [1, 4.5, 0]}[metric]
+            store.upsert([record("at", stored[metric]), record("below", below)])
+            floor = floors[metric]
+            assert [p.id for p in store.search(query[metric], top_k=5, min_score=floor)] == ["at"], metric
+            assert store.search(query[metric], top_k=5, min_score=floor + 0.01) == []
+            assert len(store.search(query[metric], top_k=5, min_score=-math.inf)) == 2
+            assert store.search(query[metric], top_k=5, min_score=math.inf) == []
+
+    def test_filter_narrows_before_the_cut(self, store: Caller) -> None:
+        """A filtered search gives `min(top_k, matching)` rows, however far down they rank."""
+        store.upsert([record(f"near#{n}", [1, n / 100, 0], {"who": "other"}) for n in range(60)])
+        store.upsert([record(f"far#{n}", [-1, n / 100, 0], {"who": ["me", "you"]}) for n in range(5)])
+        found = store.search([1, 0, 0], top_k=3, filter={"who": ["me"]})
+        assert len(found) == 3
+        assert all(p.id.startswith("far#") for p in found)
+        assert len(store.search([1, 0, 0], top_k=50, filter={"who": ["me"]})) == 5
+
+    @pytest.mark.parametrize("name", list(FILTER_EXAMPLES))
+    def test_filter_means_the_same_everywhere(self, store: Caller, name: str) -> None:
+        """Every filtered call answers what `matches_filter` answers, for every example record."""
+        self.need("count", "list_document_ids", "scan")
+        filter = FILTER_EXAMPLES[name]
+        records = {f"r{n:02}": metadata for n, metadata in enumerate(METADATA_EXAMPLES)}
+        store.upsert([record(id, [1, 0, 0], metadata) for id, metadata in records.items()])
+        expected = [id for id, metadata in records.items() if matches_filter(metadata, filter)]
+        assert [p.id for p in store.search([1, 0, 0], top_k=100, filter=filter)] == expected
+        assert store.list_document_ids(filter) == expected
+        assert [d.id for d in store.list_documents(filter)] == expected
+        assert store.count(filter) == len(expected)
+        assert [r.id for r in store.scan(filter)] == expected
+
+    def test_deny_answers_nothing(self, store: Caller) -> None:
+        """`[]` denies: nothing is found, listed or removed, for a missing key and an empty list too."""
+        self.need("remove_where", "count")
+        store.upsert([record("a", metadata={"k": []}), record("b", metadata={"k": "x"}), record("c")])
+        for deny in ({"k": []}, any_of(), all_of({"k": []}, {"k": "x"}), {"k": [], "z": 1}):
+            assert store.search([1, 0, 0], top_k=5, filter=deny) == []
+            assert store.list_documents(deny) == []
+            assert store.remove_where(deny) == 0
+        assert store.count() == 3
+        assert store.count({}) == 3
+
+    def test_list_documents(self, store: Caller) -> None:
+        """Documents stand in code-point order, each with the metadata of its chunk with the smallest number."""
+        self.need("list_document_ids")
+        store.upsert([record(f"doc#{n}", metadata={"n": n}) for n in (10, 9, 2)])
+        store.upsert([record("Z"), record("ä#0", metadata={"n": 1}), record("a#0")])
+        documents = store.list_documents()
+        assert [d.id for d in documents] == ["Z", "a", "doc", "ä"]
+        assert documents[2].metadata == {"n": 2}
+        assert not documents[0].metadata
+        assert store.list_document_ids() == ["Z", "a", "doc", "ä"]
+        (filtered,) = store.list_documents(field("n") > 2)
+        assert (filtered.id, filtered.metadata) == ("doc", {"n": 9})
+
+    def test_scan_reads_everything_once(self, store: Caller) -> None:
+        """`scan` gives every matching record once, whole, in code-point order of ids."""
+        self.need("scan")
+        ids = [f"d{n % 7}#{n}" for n in range(600)]
+        store.upsert([record(id, [1, 0, 0], {"odd": n % 2 == 1}) for n, id in enumerate(ids)])
+        assert [r.id for r in store.scan()] == sorted(ids)
+        assert len(store.scan({"odd": True})) == 300
+        assert all(list(r.embedding) == pytest.approx([1, 0, 0]) for r in store.scan({"odd": True}))

@@ -1,0 +1,176 @@
+"""What is written comes back, and what is refused writes nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from agora_core.errors import (
+    DimensionMismatchError,
+    InvalidFilterError,
+    InvalidMetadataError,
+)
+from agora_core.filters import matches_filter
+from agora_core.metadata import UNSET
+from agora_core.records import VectorRecord
+from agora_core.testing.contract.base import Caller, ContractBase, Opener, record
+from agora_core.testing.examples import METADATA_EXAMPLES
+
+
+class WritingLaws(ContractBase):
+    """What is written comes back, and what is refused writes nothing."""
+
+    def test_empty_store_answers_nothing(self, store: Caller) -> None:
+        """An empty store gives empty answers, and no error."""
+        assert store.search([1, 0, 0], top_k=3) == []
+        assert store.list_documents() == []
+        assert store.remove("nobody") in (0, None)
+
+    def test_get_returns_what_was_written(self, open_store: Opener) -> None:
+        """`get` gives each record back whole and once, in the order asked; what is missing is left out."""
+        self.need("get")
+        for metric in self.metrics:
+            store = open_store(metric)
+            store.upsert(
+                [
+                    record("b#0", [3, 4, 0], {"n": 1, "deep": {"list": [1, None, "é"]}}, source="b.md"),
+                    record("a#0", [0, -2, 0.5]),
+                ]
+            )
+            first, second = store.get(["a#0", "nobody", "b#0", "a#0"])
+            assert (first.id, first.text, first.source, first.metadata or {}) == ("a#0", "text of a#0", None, {})
+            assert (second.id, second.source) == ("b#0", "b.md")
+            assert second.metadata == {"n": 1, "deep": {"list": [1, None, "é"]}}
+            expected = [3.0, 4.0, 0.0] if metric in self.keeps_embeddings else [0.6, 0.8, 0.0]
+            assert list(second.embedding) == pytest.approx(expected, abs=1e-6)
+            assert store.get([]) == []
+
+    def test_upsert_replaces_the_whole_record(self, store: Caller) -> None:
+        """Writing an id again replaces text, source, metadata and embedding, and adds nothing."""
+        self.need("get", "count")
+        store.upsert([record("a#0", [1, 0, 0], {"old": 1, "both": 1}, source="s")])
+        store.upsert([record("a#0", [0, 1, 0], {"both": 2}, text="new")])
+        (found,) = store.get(["a#0"])
+        assert (found.text, found.source, found.metadata) == ("new", None, {"both": 2})
+        assert store.count() == 1
+        assert store.count({"old": 1}) == 0
+
+    def test_last_of_repeated_ids_wins(self, store: Caller) -> None:
+        """Of records with one id in one call the last is kept; the count is that of records written."""
+        self.need("count", "get")
+        assert store.upsert([record("a", text="one"), record("b"), record("a", text="two")]) == 2
+        assert store.count() == 2
+        assert store.get(["a"])[0].text == "two"
+
+    def test_upsert_of_nothing(self, store: Caller) -> None:
+        """An empty write writes nothing; a generator is as good as a list."""
+        assert store.upsert([]) == 0
+        assert store.upsert(record(f"g#{n}") for n in range(3)) == 3
+
+    def test_nothing_is_shared_with_the_caller(self, store: Caller) -> None:
+        """Changing what was handed in or given out changes nothing in the store."""
+        self.need("get")
+        metadata: dict[str, Any] = {"tags": ["x"], "deep": {"k": 1}}
+        embedding = [1.0, 0.0, 0.0]
+        store.upsert([record("a", embedding, metadata)])
+        metadata["tags"].append("y")
+        embedding[0] = -1.0
+        for found in (store.get(["a"])[0].metadata, store.search([1, 0, 0], top_k=1)[0].metadata):
+            assert found == {"tags": ["x"], "deep": {"k": 1}}
+            found["tags"].append("z")
+            found["deep"]["k"] = 2
+        assert store.get(["a"])[0].metadata == {"tags": ["x"], "deep": {"k": 1}}
+        assert store.list_documents()[0].metadata == {"tags": ["x"], "deep": {"k": 1}}
+
+    @pytest.mark.parametrize("metadata", METADATA_EXAMPLES, ids=str)
+    def test_metadata_comes_back_equal(self, store: Caller, metadata: dict[str, Any]) -> None:
+        """Every JSON metadata comes back equal as JSON, types included; none and `{}` mean the same."""
+        store.upsert([record("m#0", metadata=metadata)])
+        (found,) = store.search([1, 0, 0], top_k=1)
+        assert matches_filter({"m": found.metadata or {}}, {"m": metadata})
+        assert store.list_documents()[0].id == "m"
+
+    @pytest.mark.parametrize(
+        "id", ["a", "a#0", "a#1#2", "#3", "a b", "ä#0", "日本#1", 'it\'s "x"', "%s;--", "\\", "😀#0", "a#01"]
+    )
+    def test_ids_are_any_text(self, store: Caller, id: str) -> None:
+        """Ids are text like any other, and come back as they were."""
+        store.upsert([record(id), record("other", [0, 1, 0])])
+        assert store.search([1, 0, 0], top_k=1)[0].id == id
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            record("x", [1, 0]),
+            record("x", [1, 0, 0, 0]),
+            record("x", []),
+            record("x", [math.nan, 0, 0]),
+            record("x", [math.inf, 0, 0]),
+            record("x", ["1", "0", "0"]),  # type: ignore[list-item]
+            record("", [1, 0, 0]),
+            record("nul\x00", [1, 0, 0]),
+            record("x\ud800", [1, 0, 0]),
+            record("x", text="nul\x00"),
+            record("x", source="\ud800"),
+            record("x", metadata={"when": {1, 2}}),
+            record("x", metadata={"n": math.nan}),
+            record("x", metadata={1: "a"}),  # type: ignore[dict-item]
+            record("x", metadata={"deep": [{"k": b"bytes"}]}),
+            record("x", metadata={"n": 2**63}),
+            record("x", metadata={"a\x00": 1}),
+            record("x", metadata={"a": "\udfff"}),
+        ],
+        ids=lambda bad: f"{bad.id!r}-{len(bad.embedding)}-{bad.metadata!r}"[:60],
+    )
+    def test_bad_record_writes_nothing(self, store: Caller, bad: VectorRecord) -> None:
+        """One record that is not storable refuses the whole write, with an error that is a ValueError."""
+        self.need("count")
+        store.upsert([record("kept")])
+        self.fails(lambda: store.upsert([record("good"), bad, record("kept", text="changed")]), ValueError)
+        assert store.count() == 1
+        assert store.search([1, 0, 0], top_k=5)[0].text == "text of kept"
+
+    def test_message_names_record_and_key(self, store: Caller) -> None:
+        """A refusal of metadata names the record, the key and the type."""
+        message = self.fails(lambda: store.upsert([record("doc#7", metadata={"when": object()})]), InvalidMetadataError)
+        assert "doc#7" in message
+        assert "when" in message
+        assert "object" in message
+
+    @pytest.mark.parametrize("top_k", [0, -1, True, 1.5, "3", None])
+    def test_top_k_is_a_positive_int(self, store: Caller, top_k: Any) -> None:
+        """`top_k` below 1, or no int, is refused on an empty store too."""
+        message = self.fails(lambda: store.search([1, 0, 0], top_k=top_k), ValueError)
+        assert "top_k" in message
+
+    @pytest.mark.parametrize(
+        "filter", [[], "x", 3, {1: "a"}, {"k": {1, 2}}, {"k": UNSET}, {"k": [UNSET]}, {"k": math.nan}]
+    )
+    def test_bad_filter_is_refused_everywhere(self, store: Caller, filter: Any) -> None:
+        """A filter that could not be built raises; it is never dropped, in reads or in removals."""
+        self.need("count", "remove_where", "list_document_ids", "scan")
+        store.upsert([record("a", metadata={"k": 1})])
+        for call in (
+            lambda: store.search([1, 0, 0], top_k=1, filter=filter),
+            lambda: store.list_documents(filter),
+            lambda: store.list_document_ids(filter),
+            lambda: store.count(filter),
+            lambda: store.scan(filter),
+            lambda: store.remove_where(filter),
+        ):
+            self.fails(call, InvalidFilterError)
+        assert store.count() == 1
+
+    def test_bad_query_is_refused(self, store: Caller) -> None:
+        """A query of another dimension, or with NaN, is refused; so is a floor of NaN."""
+        store.upsert([record("a")])
+        self.fails(lambda: store.search([1, 0], top_k=1), DimensionMismatchError)
+        self.fails(lambda: store.search([math.nan, 0, 0], top_k=1), ValueError)
+        self.fails(lambda: store.search([1, 0, 0], top_k=1, min_score=math.nan), ValueError)
+
+    def test_unknown_argument_is_refused(self, store: Caller) -> None:
+        """A misspelt keyword is an error and never an unfiltered search."""
+        store.upsert([record("a")])
+        self.fails(lambda: store.search([1, 0, 0], top_k=1, fitler={"k": []}), TypeError)
