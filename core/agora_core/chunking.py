@@ -100,7 +100,8 @@ def check_sizes(chunk_size: Any, overlap: Any) -> tuple[int, int]:
         raise InvalidArgumentError(f"overlap must be an int or None, got {type(overlap).__name__}")
     if not 0 <= overlap < chunk_size:
         raise InvalidArgumentError(
-            f"overlap must be 0 or more and below chunk_size ({chunk_size}), got {overlap}; leave it out for a fitting one"
+            f"overlap must be 0 or more and below chunk_size ({chunk_size}), got {overlap}; "
+            "leave it out for one that fits"
         )
     return chunk_size, overlap
 
@@ -125,9 +126,7 @@ def iterate_documents(documents: Any) -> Iterable[Any]:
         InvalidArgumentError: it is one document or one text, or cannot be iterated.
     """
     if isinstance(documents, (str, bytes, IngestDocument)) or not isinstance(documents, Iterable):
-        raise InvalidArgumentError(
-            f"documents must be a list of IngestDocument, got {type(documents).__name__}"
-        )
+        raise InvalidArgumentError(f"documents must be a list of IngestDocument, got {type(documents).__name__}")
     return documents
 
 
@@ -141,12 +140,11 @@ def check_document(document: Any, position: int) -> IngestDocument:
     source = getattr(document, "source", None)
     if not all(issubclass(kind, str) for kind in kinds) or not hasattr(document, "metadata"):
         raise InvalidArgumentError(
-            f"documents[{position}] must be an IngestDocument with a str id and a str text, got {type(document).__name__}"
+            f"documents[{position}] must be an IngestDocument with a str id and a str text, "
+            f"got {type(document).__name__}"
         )
     if source is not None and not isinstance(source, str):
-        raise InvalidArgumentError(
-            f"documents[{position}]: source must be a str or None, got {type(source).__name__}"
-        )
+        raise InvalidArgumentError(f"documents[{position}]: source must be a str or None, got {type(source).__name__}")
     checked: IngestDocument = document
     return checked
 

@@ -1,0 +1,215 @@
+"""Merge ranked lists into one. Pure functions: what they are given is never written to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any, Final, Literal
+
+from agora_core.errors import InvalidArgumentError
+from agora_core.records import Passage
+
+DEFAULT_K: Final = 60
+
+Fusion = Literal["rrf", "relative_score", "adaptive"]
+FUSIONS: Final[tuple[Fusion, ...]] = ("rrf", "relative_score", "adaptive")
+
+Ranking = Sequence[Passage]
+
+
+def reciprocal_rank_fusion(
+    rankings: Sequence[Ranking], *, k: float = DEFAULT_K, weights: Sequence[float] | None = None
+) -> list[Passage]:
+    """Fuse ranked lists by `sum(weight / (k + rank))`, rank from 1 (Cormack, Clarke and Büttcher, SIGIR 2009).
+
+    The passages returned are new, with the fused score; text, source and metadata are those of the first list that
+    holds the id (the metadata object is shared with it). Equal scores keep first-seen order: list by list, then rank.
+    An id that occurs twice in one list counts once, at its better rank: a list is one vote, and a retriever that
+    repeats itself must not outvote the others. (The original counts both ranks.)
+
+    Args:
+        rankings: lists of passages, best first; their scores are not looked at.
+        k: 0 or more; the larger, the less the first ranks stand out.
+        weights: one per list, 0 or more; None gives every list 1.
+
+    Raises:
+        InvalidArgumentError: `k` or a weight is out of range, or there are not as many weights as lists.
+    """
+    lists = check_rankings(rankings)
+    return _merge(lists, _reciprocal_gains(lists, check_k(k), check_weights(weights, len(lists))))
+
+
+def relative_score_fusion(rankings: Sequence[Ranking], *, weights: Sequence[float] | None = None) -> list[Passage]:
+    """Fuse ranked lists by the weighted sum of their scores, each list scaled to 0..1 (its worst to its best).
+
+    A list whose scores are all equal counts 1 for each of its passages; a passage that a list lacks gets 0 from it.
+    Weights are divided by their sum, so that fused scores lie in 0..1. Everything else is as in
+    `reciprocal_rank_fusion`.
+
+    Raises:
+        InvalidArgumentError: a weight is out of range, there are not as many weights as lists, or a score is not
+            finite.
+    """
+    lists = check_rankings(rankings)
+    return _merge(lists, _relative_gains(lists, check_weights(weights, len(lists))))
+
+
+def adaptive_fusion(rankings: Sequence[Ranking]) -> list[Passage]:
+    """Fuse ranked lists by `relative_score_fusion` with the weights of `adaptive_weights`; none are asked for."""
+    lists = check_rankings(rankings)
+    return _merge(lists, _relative_gains(lists, adaptive_weights(lists)))
+
+
+def fuse(
+    rankings: Sequence[Ranking],
+    *,
+    fusion: Fusion = "rrf",
+    k: float = DEFAULT_K,
+    weights: Sequence[float] | None = None,
+) -> list[Passage]:
+    """Fuse ranked lists by the way named; see the function of each."""
+    if fusion == "relative_score":
+        return relative_score_fusion(rankings, weights=weights)
+    if fusion == "adaptive":
+        return adaptive_fusion(rankings)
+    return reciprocal_rank_fusion(rankings, k=k, weights=weights)
+
+
+def adaptive_weights(rankings: Sequence[Ranking]) -> list[float]:
+    """PLACEHOLDER."""
+    return [1.0] * len(rankings)
+
+
+def check_rankings(rankings: Any) -> list[Ranking]:
+    """Return the lists as a list; an iterator is taken up once."""
+    lists: list[Ranking] = []
+    for position, ranking in enumerate(rankings):
+        if isinstance(ranking, Passage) or not isinstance(ranking, Iterable):
+            raise InvalidArgumentError(f"rankings[{position}] must be a list of passages, got {type(ranking).__name__}")
+        lists.append(ranking if isinstance(ranking, (list, tuple)) else list(ranking))
+    return lists
+
+
+def check_k(k: Any) -> float:
+    """Return `k` as it is.
+
+    Raises:
+        InvalidArgumentError: it is no finite number of 0 or more.
+    """
+    if isinstance(k, bool) or not isinstance(k, (int, float)) or not math.isfinite(k) or k < 0:
+        raise InvalidArgumentError(f"k must be a finite number of 0 or more, got {k!r}")
+    return k
+
+
+def check_weights(weights: Any, lists: int) -> list[float]:
+    """Return one weight per list, each 1 where none are given.
+
+    Raises:
+        InvalidArgumentError: there are more or fewer than `lists`, or one is negative, not finite or no number.
+    """
+    if weights is None:
+        return [1.0] * lists
+    if isinstance(weights, (str, bytes)) or not isinstance(weights, Iterable):
+        raise InvalidArgumentError(f"weights must be a list of numbers or None, got {type(weights).__name__}")
+    values = list(weights)
+    if len(values) != lists:
+        raise InvalidArgumentError(f"weights must hold one number per list ({lists}), got {len(values)}")
+    for position, weight in enumerate(values):
+        try:
+            usable = not isinstance(weight, (bool, str)) and math.isfinite(weight) and weight >= 0
+        except TypeError:
+            usable = False
+        if not usable:
+            raise InvalidArgumentError(
+                f"weights[{position}] must be a finite number of 0 or more, got {weight!r}; 0 ignores a list"
+            )
+    return [float(weight) for weight in values]
+
+
+def _reciprocal_gains(lists: Sequence[Ranking], k: float, weights: Sequence[float]) -> list[list[float]]:
+    longest = max(map(len, lists), default=0)
+    by_weight = {weight: [weight / (k + rank) for rank in range(1, longest + 1)] for weight in set(weights)}
+    return [by_weight[weight] for weight in weights]
+
+
+def _relative_gains(lists: Sequence[Ranking], weights: Sequence[float]) -> list[list[float]]:
+    total = sum(weights)
+    gains = []
+    for position, (weight, ranking) in enumerate(zip(weights, lists, strict=True)):
+        share = weight / total if total else 0.0
+        scaled = scaled_scores(ranking, where=f"rankings[{position}]")
+        gains.append([share * score for score in scaled])
+    return gains
+
+
+def scaled_scores(ranking: Ranking, *, where: str = "ranking") -> list[float]:
+    """Return the scores of a list scaled to 0..1, its worst to its best; all 1 where they are equal.
+
+    Raises:
+        InvalidArgumentError: a score is not finite.
+    """
+    scores = [float(passage.score) for passage in ranking]
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    span = high - low
+    # The sum is NaN or infinite where a score is; min and max do not see every NaN.
+    if not math.isfinite(span) or (not math.isfinite(sum(scores)) and not all(map(math.isfinite, scores))):
+        raise InvalidArgumentError(f"{where} holds a score that is not finite; fuse it by rank instead (fusion='rrf')")
+    return [(score - low) / span for score in scores] if span > 0 else [1.0] * len(scores)
+
+
+def _merge(lists: Sequence[Ranking], gains: Sequence[Sequence[float]]) -> list[Passage]:
+    """Sum the gains by id, and return new passages by falling sum, equal ones in first-seen order.
+
+    Each gain is at least as long as its list.
+    """
+    sums: dict[str, float] = {}
+    firsts: dict[str, Passage] = {}
+    for ranking, gain in zip(lists, gains, strict=True):
+        if len(set(map(_ID, ranking))) < len(ranking):
+            ranking, gain = _without_repeats(ranking, gain)
+        for passage, value in zip(ranking, gain, strict=False):
+            key = passage.id
+            if key in sums:
+                sums[key] += value
+            else:
+                sums[key] = value
+                firsts[key] = passage
+    order = sorted(sums, key=sums.__getitem__, reverse=True)
+    return _rescored(map(firsts.__getitem__, order), map(sums.__getitem__, order))
+
+
+_ID: Final = attrgetter("id")
+
+
+def _without_repeats(ranking: Ranking, gain: Sequence[float]) -> tuple[list[Passage], list[float]]:
+    best: dict[str, tuple[Passage, float]] = {}
+    for passage, value in zip(ranking, gain, strict=False):
+        best.setdefault(passage.id, (passage, value))
+    return [passage for passage, _ in best.values()], [value for _, value in best.values()]
+
+
+class _Draft:
+    """A passage before it is frozen. The slots are those of `Passage`, so that an instance can become one."""
+
+    __slots__ = ("id", "metadata", "score", "source", "text")
+
+    def __init__(self, passage: Passage, score: float) -> None:
+        self.id = passage.id
+        self.text = passage.text
+        self.score = score
+        self.source = passage.source
+        self.metadata = passage.metadata
+
+
+def _rescored(passages: Iterable[Passage], scores: Iterable[float]) -> list[Passage]:
+    """Return copies of `passages` with other scores.
+
+    The constructor of a frozen dataclass takes three times as long, which would be most of the time of a fusion.
+    """
+    copies: list[Any] = list(map(_Draft, passages, scores))
+    for copy in copies:
+        copy.__class__ = Passage
+    return copies

@@ -1,0 +1,287 @@
+"""Fill a store: documents are cut, embedded, and take the place of what was stored of them before.
+
+Embedding comes first. A store is touched only when all vectors of a document are there, and the old chunks of a
+document and its new ones change places in one step, so that a failure loses nothing and leaves no tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from agora_core.calling import acall, call
+from agora_core.chunking import (
+    DEFAULT_CHUNK_SIZE,
+    check_document,
+    check_separator,
+    check_sizes,
+    chunks_of,
+    iterate_documents,
+    without_nul,
+)
+from agora_core.errors import InvalidArgumentError, InvalidMetadataError
+from agora_core.extras import require
+from agora_core.ingestion_plan import Call, IngestionPlan, WholeDocument
+from agora_core.metadata import check_text, copy_metadata
+from agora_core.protocols import EmbeddingProvider, VectorStore
+from agora_core.records import ChunkRecord, IngestDocument, document_id_of
+from agora_core.validation import check_top_k
+
+DEFAULT_BATCH_SIZE: Final = 256
+
+
+def ingest_documents(
+    documents: Iterable[IngestDocument],
+    *,
+    embedder: EmbeddingProvider,
+    store: VectorStore,
+    keyword: Any = None,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    overlap: int | None = None,
+    separator: str | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    show_progress: bool = False,
+) -> int:
+    """Cut, embed and store documents. Return how many chunks were written.
+
+    Each document takes the place of all that was stored under its id; one whose text is blank only loses it. A list
+    is checked whole before anything is embedded; an iterator is taken up bit by bit, in bounded memory, and checked
+    just before each document is embedded. Of documents with the same id the last wins.
+
+    When something fails, the documents written before stay, and the others are as they were; calling again is safe.
+
+    Args:
+        documents: what to store; its chunks are those of `chunk_documents`.
+        embedder: any object with `embed`; called with at most `batch_size` texts at a time.
+        store: any object with `upsert`. Without `replace_documents` new chunks are written before stale ones go.
+        keyword: a `KeywordRetriever` to fill with the same chunks, right after the store.
+        chunk_size: see `chunk_text`, like `overlap` and `separator`.
+        overlap: see `chunk_text`.
+        separator: see `chunk_text`.
+        batch_size: texts per call of the embedder, 1 or more.
+        show_progress: show a bar of documents (extra `progress`); nothing is printed without it.
+
+    Raises:
+        EmbeddingError: the embedder answered with more or fewer vectors than texts.
+        InvalidMetadataError: a document is not storable; the message names it.
+        InvalidArgumentError: an argument is out of its range.
+    """
+    cut = _Cutter(chunk_size, overlap, separator)
+    plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
+    return _run(plan, cut.whole_documents(documents), documents, show_progress)
+
+
+async def aingest_documents(
+    documents: Iterable[IngestDocument] | AsyncIterable[IngestDocument],
+    *,
+    embedder: EmbeddingProvider,
+    store: VectorStore,
+    keyword: Any = None,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    overlap: int | None = None,
+    separator: str | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    show_progress: bool = False,
+) -> int:
+    """Async twin of `ingest_documents`; takes an async iterator too."""
+    cut = _Cutter(chunk_size, overlap, separator)
+    plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
+    if isinstance(documents, AsyncIterable):
+        return await _arun(plan, cut.awhole_documents(documents), documents, show_progress)
+    return await _arun(plan, _steadily(cut.whole_documents(documents)), documents, show_progress)
+
+
+def ingest_chunks(
+    chunks: Iterable[ChunkRecord],
+    *,
+    embedder: EmbeddingProvider,
+    store: VectorStore,
+    keyword: Any = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    show_progress: bool = False,
+) -> int:
+    """Embed and store chunks. Return how many were written.
+
+    The chunks given of one document (see `document_id_of`) are that document: they take the place of all that was
+    stored of it. In an iterator the chunks of one document should stand together; where they do not, the later ones
+    are added to the earlier. Everything else is as in `ingest_documents`.
+    """
+    plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
+    return _run(plan, _grouped(chunks), chunks, show_progress)
+
+
+async def aingest_chunks(
+    chunks: Iterable[ChunkRecord],
+    *,
+    embedder: EmbeddingProvider,
+    store: VectorStore,
+    keyword: Any = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    show_progress: bool = False,
+) -> int:
+    """Async twin of `ingest_chunks`."""
+    plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
+    return await _arun(plan, _steadily(_grouped(chunks)), chunks, show_progress)
+
+
+def _run(plan: IngestionPlan, documents: Iterable[WholeDocument], source: object, show_progress: bool) -> int:
+    with closing(_bar(source, show_progress)) as bar:
+        for document in documents:
+            _drive(plan.take(document))
+            bar.update(1)
+        _drive(plan.finish())
+    return plan.written
+
+
+async def _arun(
+    plan: IngestionPlan, documents: AsyncIterator[WholeDocument], source: object, show_progress: bool
+) -> int:
+    with closing(_bar(source, show_progress)) as bar:
+        async for document in documents:
+            await _adrive(plan.take(document))
+            bar.update(1)
+        await _adrive(plan.finish())
+    return plan.written
+
+
+def _drive(steps: Generator[Call, Any, None]) -> None:
+    """Make the calls that a plan asks for, and hand it the answers."""
+    answer = None
+    with closing(steps):
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration:
+                return
+            answer = call(step.target, step.method, *step.arguments)
+
+
+async def _adrive(steps: Generator[Call, Any, None]) -> None:
+    answer = None
+    with closing(steps):
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration:
+                return
+            answer = await acall(step.target, step.method, *step.arguments)
+
+
+async def _steadily(documents: Iterable[WholeDocument]) -> AsyncIterator[WholeDocument]:
+    for document in documents:
+        yield document
+
+
+class _Cutter:
+    """Turns documents into checked, cut ones, by checked options."""
+
+    def __init__(self, chunk_size: int, overlap: int | None, separator: str | None) -> None:
+        self._sizes = check_sizes(chunk_size, overlap)
+        self._separator = check_separator(separator)
+
+    def whole_documents(self, documents: Iterable[IngestDocument]) -> Iterator[WholeDocument]:
+        given = iterate_documents(documents)
+        if not isinstance(given, Sequence):
+            for position, document in enumerate(given):
+                yield self._cut(document, position)
+            return
+        last = {}
+        for position, document in enumerate(given):
+            storable_document(document, position)
+            last[document.id] = position
+        for position, document in enumerate(given):
+            if last.get(document.id) == position:
+                yield self._cut(document, position)
+
+    async def awhole_documents(self, documents: AsyncIterable[IngestDocument]) -> AsyncIterator[WholeDocument]:
+        position = 0
+        async for document in documents:
+            yield self._cut(document, position)
+            position += 1
+
+    def _cut(self, document: IngestDocument, position: int) -> WholeDocument:
+        checked = storable_document(document, position)
+        return WholeDocument(checked.id, chunks_of(checked, *self._sizes, self._separator))
+
+
+def storable_document(document: Any, position: int) -> IngestDocument:
+    """Return a copy of a document that any store can keep, without U+0000 in its text and source.
+
+    Raises:
+        InvalidArgumentError: it is no document.
+        InvalidMetadataError: it has an empty id, or holds what no store keeps.
+    """
+    check_document(document, position)
+    check_text(document.id, where=f"documents[{position}]", what="id")
+    if not document.id:
+        raise InvalidMetadataError(f"documents[{position}]: id must not be empty; give every document an id of its own")
+    where = f"document {_shown(document.id)}"
+    text = without_nul(document.text)
+    check_text(text, where=where, what="text")
+    source = None if document.source is None else without_nul(document.source)
+    if source is not None:
+        check_text(source, where=where, what="source")
+    return IngestDocument(document.id, text, source, copy_metadata(document.metadata, where=where))
+
+
+def _grouped(chunks: Iterable[ChunkRecord]) -> Iterator[WholeDocument]:
+    """Put the chunks of each document together: all of a list, neighbours of an iterator."""
+    if isinstance(chunks, (str, bytes, ChunkRecord)) or not isinstance(chunks, Iterable):
+        raise InvalidArgumentError(f"chunks must be a list of ChunkRecord, got {type(chunks).__name__}")
+    if isinstance(chunks, Sequence):
+        groups: dict[str, dict[str, ChunkRecord]] = {}
+        for position, chunk in enumerate(chunks):
+            checked = _storable_chunk(chunk, position)
+            groups.setdefault(document_id_of(checked.id), {})[checked.id] = checked
+        for document_id, group in groups.items():
+            yield WholeDocument(document_id, list(group.values()))
+        return
+    seen: set[str] = set()
+    current: str | None = None
+    run: dict[str, ChunkRecord] = {}
+    for position, chunk in enumerate(chunks):
+        checked = _storable_chunk(chunk, position)
+        document_id = document_id_of(checked.id)
+        if current is not None and document_id != current:
+            yield WholeDocument(current, list(run.values()), adds=current in seen)
+            seen.add(current)
+            run = {}
+        current = document_id
+        run[checked.id] = checked
+    if current is not None:
+        yield WholeDocument(current, list(run.values()), adds=current in seen)
+
+
+def _storable_chunk(chunk: Any, position: int) -> ChunkRecord:
+    if not all(hasattr(chunk, name) for name in ("id", "text", "source", "metadata")):
+        raise InvalidArgumentError(f"chunks[{position}] must be a ChunkRecord, got {type(chunk).__name__}")
+    check_text(chunk.id, where=f"chunks[{position}]", what="id")
+    if not chunk.id:
+        raise InvalidMetadataError(f"chunks[{position}]: id must not be empty; give every chunk an id of its own")
+    where = f"chunk {_shown(chunk.id)}"
+    check_text(chunk.text, where=where, what="text")
+    if chunk.source is not None:
+        check_text(chunk.source, where=where, what="source")
+    return ChunkRecord(chunk.id, chunk.text, chunk.source, copy_metadata(chunk.metadata, where=where))
+
+
+def _shown(key: str) -> str:
+    return repr(key if len(key) <= 120 else key[:117] + "...")
+
+
+class _Silence:
+    """A progress bar that shows nothing."""
+
+    def update(self, amount: int) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _bar(source: object, show_progress: bool) -> Any:
+    if not show_progress:
+        return _Silence()
+    total = len(source) if isinstance(source, Sequence) else None
+    return require("tqdm", extra="progress").tqdm(total=total, desc="ingesting", unit=" documents")

@@ -1,0 +1,133 @@
+"""Whole retrievers in one line. Each is lazy: nothing is imported, connected or embedded before its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from agora_core.calling import given
+from agora_core.protocols import EmbeddingProvider
+from agora_core.records import IngestDocument
+from agora_core.retrievers.embedding import EmbeddingRetriever
+from agora_core.retrievers.hybrid import HybridRetriever
+from agora_core.retrievers.lazy import LazyRetriever, Parts, made
+from agora_core.retrievers.lexical import LexicalRetriever
+
+EmbedderOrFactory = EmbeddingProvider | Callable[[], EmbeddingProvider]
+
+
+def memory(
+    embedder: EmbedderOrFactory,
+    documents: Iterable[IngestDocument] = (),
+    *,
+    store: Any = None,
+    metric: str = "cosine",
+    dimension: int | None = None,
+    full_text: Mapping[str, Any] | None = None,
+    hybrid: Mapping[str, Any] | None = None,
+    chunk_size: int | None = None,
+    overlap: int | None = None,
+    separator: str | None = None,
+) -> LazyRetriever:
+    """Return a retriever over a store in memory, filled with `documents` at its first use.
+
+    Args:
+        embedder: an embedder, or a function without arguments that makes one.
+        documents: cut by `chunk_size`, `overlap` and `separator` (see `chunk_text`), embedded and stored at first use.
+        store: a store, or a function that makes one, instead of a new `MemoryVectorStore(metric, dimension)`.
+        metric: of the new store.
+        dimension: of the new store; None takes the first record's.
+        full_text: options of a `KeywordRetriever`; given, be it empty, the retriever is the hybrid of both.
+        hybrid: options of that `HybridRetriever`.
+    """
+
+    def make() -> Parts:
+        from agora_core.stores.memory import MemoryVectorStore
+
+        vectors = made(store, having="search") if store is not None else None
+        if vectors is None:
+            vectors = MemoryVectorStore(metric=metric, dimension=dimension)
+        provider = made(embedder, having="embed")
+        dense = EmbeddingRetriever(provider, vectors)
+        if full_text is None:
+            return Parts(dense, vectors, provider)
+        from agora_core.retrievers.keyword import KeywordRetriever
+
+        keyword = KeywordRetriever(**full_text)
+        return Parts(HybridRetriever([dense, keyword], **(hybrid or {})), vectors, provider, keyword)
+
+    chunking = given(chunk_size=chunk_size, overlap=overlap, separator=separator)
+    return LazyRetriever(make, documents=documents, chunking=chunking)
+
+
+def pgvector(
+    conninfo_or_pool: Any,
+    *,
+    embedder: EmbedderOrFactory,
+    ensure_schema: bool = False,
+    full_text: Mapping[str, Any] | None = None,
+    hybrid: Mapping[str, Any] | None = None,
+    **store_options: Any,
+) -> LazyRetriever:
+    """Return a retriever over a Postgres table.
+
+    Args:
+        conninfo_or_pool: what `PgVectorStore` takes, or a function without arguments that gives it.
+        embedder: an embedder, or a function without arguments that makes one.
+        ensure_schema: create what is missing in the database at first use.
+        full_text: options of a `PgLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both legs.
+        hybrid: options of that `HybridRetriever`.
+        store_options: options of `PgVectorStore` (`table`, `dimension`, `metric`, ...).
+    """
+
+    def make() -> Parts:
+        from agora_core.stores.postgres import PgLexicalVectorStore, PgVectorStore
+
+        where = conninfo_or_pool() if callable(conninfo_or_pool) else conninfo_or_pool
+        if full_text is None:
+            return _dense(PgVectorStore(where, **store_options), embedder)
+        return _both_legs(PgLexicalVectorStore(where, **store_options, **full_text), embedder, hybrid)
+
+    return LazyRetriever(make, prepare="ensure_schema" if ensure_schema else None)
+
+
+def qdrant(
+    client: Any,
+    *,
+    embedder: EmbedderOrFactory,
+    ensure_collection: bool = False,
+    full_text: Mapping[str, Any] | None = None,
+    hybrid: Mapping[str, Any] | None = None,
+    **store_options: Any,
+) -> LazyRetriever:
+    """Return a retriever over a Qdrant collection.
+
+    Args:
+        client: what `QdrantStore` takes, or a function without arguments that gives it.
+        embedder: an embedder, or a function without arguments that makes one.
+        ensure_collection: create what is missing on the server at first use.
+        full_text: options of a `QdrantLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both.
+        hybrid: options of that `HybridRetriever`.
+        store_options: options of `QdrantStore` (`collection`, `dimension`, `metric`, ...).
+    """
+
+    def make() -> Parts:
+        from agora_core.stores.qdrant import QdrantLexicalVectorStore, QdrantStore
+
+        where = client() if callable(client) else client
+        if full_text is None:
+            return _dense(QdrantStore(where, **store_options), embedder)
+        return _both_legs(QdrantLexicalVectorStore(where, **store_options, **full_text), embedder, hybrid)
+
+    return LazyRetriever(make, prepare="ensure_collection" if ensure_collection else None)
+
+
+def _dense(store: Any, embedder: EmbedderOrFactory) -> Parts:
+    provider = made(embedder, having="embed")
+    return Parts(EmbeddingRetriever(provider, store), store, provider)
+
+
+def _both_legs(store: Any, embedder: EmbedderOrFactory, hybrid: Mapping[str, Any] | None) -> Parts:
+    provider = made(embedder, having="embed")
+    legs = [EmbeddingRetriever(provider, store), LexicalRetriever(store)]
+    return Parts(HybridRetriever(legs, **(hybrid or {})), store, provider)

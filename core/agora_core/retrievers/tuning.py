@@ -1,0 +1,164 @@
+"""Learn the weights of a hybrid from a few judgements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from agora_core.calling import acall, call
+from agora_core.errors import InvalidArgumentError
+from agora_core.fusion import Fusion, fuse
+from agora_core.records import Passage, document_id_of
+from agora_core.retrievers.hybrid import HybridRetriever
+from agora_core.validation import check_top_k
+
+Judgements = Mapping[str, Mapping[str, float] | Collection[str]]
+"""For each query what answers it: ids of chunks or documents, or such ids with grades above 0."""
+
+_STEPS: Final = 10
+_CUTOFF: Final = 10
+
+
+def tune_hybrid(
+    hybrid: HybridRetriever,
+    judgements: Judgements,
+    *,
+    fusion: Fusion = "relative_score",
+    steps: int = _STEPS,
+    cutoff: int = _CUTOFF,
+    **retrieve_options: Any,
+) -> HybridRetriever:
+    """Return a hybrid of the same legs with the weights that answer the judged queries best.
+
+    Each leg is asked once per query; then every split of 1 into `steps` parts is tried as weights, and the mean
+    nDCG at `cutoff` decides. Among splits that are not clearly worse than the best one (within one standard error of
+    the paired difference) the most even is taken: few judgements tell little, and even weights are the safer guess.
+    About 20 judged queries are a start, 50 do well.
+
+    Args:
+        hybrid: gives the legs, `k` and `fetch_top_k`.
+        judgements: per query the ids that answer it, of chunks or of documents, or a mapping of ids to grades.
+        fusion: `relative_score` or `rrf`.
+        steps: how finely weights are tried, 1 or more.
+        cutoff: how many results count.
+        retrieve_options: passed to the legs (`filter`).
+
+    Raises:
+        InvalidArgumentError: no query is judged, or an argument is out of its range.
+    """
+    search = _Search(hybrid, judgements, fusion, steps, cutoff)
+    depth = max(hybrid.fetch_top_k, cutoff)
+    for query in search.queries:
+        legs = hybrid.retrievers
+        search.lists.append([list(call(leg, "retrieve", query, top_k=depth, **retrieve_options)) for leg in legs])
+    return search.result()
+
+
+async def atune_hybrid(
+    hybrid: HybridRetriever,
+    judgements: Judgements,
+    *,
+    fusion: Fusion = "relative_score",
+    steps: int = _STEPS,
+    cutoff: int = _CUTOFF,
+    **retrieve_options: Any,
+) -> HybridRetriever:
+    """Async twin of `tune_hybrid`."""
+    search = _Search(hybrid, judgements, fusion, steps, cutoff)
+    depth = max(hybrid.fetch_top_k, cutoff)
+    for query in search.queries:
+        legs = hybrid.retrievers
+        search.lists.append(
+            [list(await acall(leg, "retrieve", query, top_k=depth, **retrieve_options)) for leg in legs]
+        )
+    return search.result()
+
+
+class _Search:
+    """The lists of every leg for every judged query, and the search over weights."""
+
+    def __init__(
+        self, hybrid: HybridRetriever, judgements: Judgements, fusion: Fusion, steps: int, cutoff: int
+    ) -> None:
+        if fusion not in ("rrf", "relative_score"):
+            raise InvalidArgumentError(f"fusion must be 'rrf' or 'relative_score' to be tuned, got {fusion!r}")
+        self.hybrid = hybrid
+        self.fusion = fusion
+        self.steps = check_top_k(steps, argument="steps")
+        self.cutoff = check_top_k(cutoff, argument="cutoff")
+        self.grades = {query: _graded(ids) for query, ids in judgements.items()}
+        self.queries = [query for query, graded in self.grades.items() if graded]
+        if not self.queries:
+            raise InvalidArgumentError("judgements must name at least one query with an id that answers it, got none")
+        self.lists: list[list[list[Passage]]] = []
+
+    def result(self) -> HybridRetriever:
+        weights = self._best_weights()
+        return HybridRetriever(
+            self.hybrid.retrievers,
+            k=self.hybrid.k,
+            fetch_top_k=self.hybrid.fetch_top_k,
+            weights=weights,
+            fusion=self.fusion,
+        )
+
+    def _best_weights(self) -> tuple[float, ...]:
+        tried = {weights: self._gains(weights) for weights in _splits(len(self.hybrid.retrievers), self.steps)}
+        best = max(tried.values(), key=math.fsum)
+        good = [weights for weights, gains in tried.items() if _not_clearly_worse(gains, best)]
+        return min(good, key=lambda weights: (sum(weight * weight for weight in weights), -math.fsum(tried[weights])))
+
+    def _gains(self, weights: Sequence[float]) -> list[float]:
+        gains = []
+        for query, lists in zip(self.queries, self.lists, strict=True):
+            fused = fuse(lists, fusion=self.fusion, k=self.hybrid.k, weights=weights)
+            gains.append(ndcg([passage.id for passage in fused], self.grades[query], self.cutoff))
+        return gains
+
+
+def ndcg(ids: Sequence[str], grades: Mapping[str, float], cutoff: int) -> float:
+    """Return the normalised discounted cumulative gain of a ranking (Järvelin and Kekäläinen, TOIS 2002), 0 to 1.
+
+    An id counts by its own grade, or else once by that of its document.
+    """
+    left = dict(grades)
+    gain = 0.0
+    for place, key in enumerate(ids[:cutoff]):
+        named = key if key in left else document_id_of(key)
+        gain += left.pop(named, 0.0) / math.log2(place + 2)
+    ideal = sorted(grades.values(), reverse=True)[:cutoff]
+    return gain / sum(grade / math.log2(place + 2) for place, grade in enumerate(ideal))
+
+
+def _graded(ids: Mapping[str, float] | Collection[str]) -> dict[str, float]:
+    if isinstance(ids, str):
+        raise InvalidArgumentError("judgements must give a list of ids per query, got a str; put it in a list")
+    if isinstance(ids, Mapping):
+        return {key: float(grade) for key, grade in ids.items() if grade > 0}
+    return dict.fromkeys(ids, 1.0)
+
+
+def _not_clearly_worse(gains: Sequence[float], best: Sequence[float]) -> bool:
+    losses = [high - low for high, low in zip(best, gains, strict=True)]
+    mean = math.fsum(losses) / len(losses)
+    variance = math.fsum((loss - mean) ** 2 for loss in losses) / max(len(losses) - 1, 1)
+    return mean <= math.sqrt(variance / len(losses))
+
+
+def _splits(parts: int, steps: int) -> Iterator[tuple[float, ...]]:
+    """Yield every way to divide 1 among `parts` in steps of `1 / steps`."""
+
+    def whole(left: int, places: int) -> Iterator[tuple[int, ...]]:
+        if places == 1:
+            yield (left,)
+            return
+        for first in range(left + 1):
+            for rest in whole(left - first, places - 1):
+                yield (first, *rest)
+
+    if parts:
+        for counts in whole(steps, parts):
+            yield tuple(count / steps for count in counts)
+    else:
+        yield ()
