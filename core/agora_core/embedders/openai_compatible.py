@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from agora_core.concurrency import map_bounded
 from agora_core.embedders.vectors import Vector
 from agora_core.http_json import HttpJsonClient, RequestTooLargeError, check_url
 from agora_core.http_retry import RetryPolicy
@@ -100,21 +100,7 @@ class OpenAICompatibleEmbeddingProvider:
         prepared = self._prepare(texts, self._passage_prefix)
         size = self._batch_size
         batches = [prepared[start : start + size] for start in range(0, len(prepared), size)]
-        slots = asyncio.Semaphore(self._concurrency)
-
-        async def run(batch: list[str]) -> list[Vector]:
-            async with slots:
-                return await self._aembed_batch(batch)
-
-        tasks = [asyncio.ensure_future(run(batch)) for batch in batches]
-        try:
-            answers = await asyncio.gather(*tasks)
-        except BaseException:
-            # gather leaves the siblings of a failed task running; their requests would be paid for and thrown away.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        answers = await map_bounded(self._aembed_batch, batches, limit=self._concurrency)
         return [vector for answer in answers for vector in answer]
 
     def embed_query(self, text: str) -> Vector:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from agora_core.concurrency import map_bounded
 from agora_core.errors import InvalidArgumentError
 from agora_core.http_json import HttpJsonClient, RequestTooLargeError
 from agora_core.http_retry import RetryPolicy
@@ -94,21 +94,12 @@ class HttpReranker:
     async def arerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
         """Do what `rerank` does without blocking the event loop; several requests are under way at once."""
         checked = check_request(query, passages, top_k)
-        slots = asyncio.Semaphore(self._concurrency)
 
-        async def run(start: int, texts: list[str]) -> list[Scored]:
-            async with slots:
-                return [(start + index, score) for index, score in await self._ascore(query, texts, top_k)]
+        async def run(batch: tuple[int, list[str]]) -> list[Scored]:
+            start, texts = batch
+            return [(start + index, score) for index, score in await self._ascore(query, texts, top_k)]
 
-        tasks = [asyncio.ensure_future(run(start, texts)) for start, texts in self._batches(checked)]
-        try:
-            answers = await asyncio.gather(*tasks)
-        except BaseException:
-            # gather leaves the siblings of a failed task running; their requests would be paid for and thrown away.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        answers = await map_bounded(run, self._batches(checked), limit=self._concurrency)
         return _ordered(checked, [pair for answer in answers for pair in answer], top_k)
 
     def _batches(self, passages: list[Passage]) -> list[tuple[int, list[str]]]:
