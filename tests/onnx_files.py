@@ -24,9 +24,9 @@ def write_tokenizer(path: Path, *, add_special_tokens: bool = True) -> Path:
     from tokenizers.processors import TemplateProcessing
 
     tokenizer = Tokenizer(WordLevel({word: n for n, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = Whitespace()
     if add_special_tokens:
-        tokenizer.post_processor = TemplateProcessing(  # type: ignore[assignment]
+        tokenizer.post_processor = TemplateProcessing(
             single="[CLS] $A [SEP]",
             pair="[CLS] $A [SEP] $B:1 [SEP]:1",
             special_tokens=[("[CLS]", 2), ("[SEP]", 3)],

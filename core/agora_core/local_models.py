@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.extras import require
+from agora_core.model_inputs import check_count
 
 PathLike = Union[str, "os.PathLike[str]"]
 TextOrPair = str | tuple[str, str]
@@ -103,13 +104,10 @@ class OnnxTextModel:
     ) -> None:
         self._model_path = check_file(model, argument="model")
         self._tokenizer_path = check_file(tokenizer, argument="tokenizer")
-        for argument, value in (("max_tokens", max_tokens), ("threads", threads)):
-            if value is not None and (type(value) is not int or value < 1):
-                raise InvalidArgumentError(f"{argument} must be an int of 1 or more, got {value!r}")
         if isinstance(providers, str):
             raise InvalidArgumentError(f"providers must be a sequence of names, got the str {providers!r}")
-        self._max_tokens = max_tokens
-        self._threads = threads
+        self._max_tokens = check_count(max_tokens, argument="max_tokens")
+        self._threads = None if threads is None else check_count(threads, argument="threads")
         self._providers = list(providers)
         self._output = output
         self._lock = threading.Lock()

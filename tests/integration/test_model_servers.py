@@ -45,7 +45,6 @@ class TestEmbeddings:
         with model_server(embeddings_of) as server:
             provider = embedder(server, batch_size=3)
             assert isinstance(provider, EmbeddingProvider)
-            assert provider.dimension is None
             assert embed(provider, texts) == [[float(n), 1.0] for n in range(1, 8)]
             assert provider.dimension == 2
         assert sorted(len(request.body["input"]) for request in server.requests) == [1, 3, 3]
@@ -54,6 +53,14 @@ class TestEmbeddings:
         assert request.body["model"] == "tiny"
         assert set(request.body) == {"model", "input"}
         assert request.headers["Authorization"] == f"Bearer {KEY}"
+
+    def test_the_dimension_is_known_after_the_first_answer(self) -> None:
+        with model_server(embeddings_of) as server:
+            provider = embedder(server)
+            known = [provider.dimension]
+            provider.embed(["a"])
+            known.append(provider.dimension)
+        assert known == [None, 2]
 
     def test_vectors_are_float32_arrays(self) -> None:
         with model_server(embeddings_of) as server:

@@ -83,7 +83,9 @@ def _similarities(query_vector: Any, vectors: Any, count: int) -> list[float]:
         raise EmbeddingError(
             f"the embedder answered with vectors of shape {matrix.shape} to {count} texts and {query.shape} to a query"
         )
-    similarities: list[float] = (_unit(matrix) @ _unit(query[None])[0]).clip(-1.0, 1.0).tolist()
+    # Not a matrix product: BLAS may round equal rows differently by their place, and equals must stay equal.
+    products = (_unit(matrix) * _unit(query[None])).sum(axis=1)
+    similarities: list[float] = products.clip(-1.0, 1.0).tolist()
     return similarities
 
 

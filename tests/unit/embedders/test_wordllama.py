@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from agora_core.embedders import WordLlamaEmbeddingProvider
 from agora_core.embedders import wordllama as module
 from agora_core.errors import InvalidArgumentError, MissingExtraError
+from agora_core.local_models import read_safetensors
 from agora_core.protocols import EmbeddingProvider
 
 TEXTS = [
@@ -117,7 +118,7 @@ async def test_both_colours_agree(embedder: WordLlamaEmbeddingProvider) -> None:
 
 def test_threads_load_the_model_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[int] = []
-    real = module.read_safetensors
+    real = read_safetensors
 
     def counted(*args: Any) -> Any:
         loads.append(1)
