@@ -1,0 +1,465 @@
+"""The store in memory: exact search over one float32 matrix, filters from an index, safe under threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from agora_core.errors import DimensionMismatchError, InvalidArgumentError
+from agora_core.filters import Expression, assert_removal_filter, compile_filter, filter_denies_all
+from agora_core.filters.expressions import FALSE, TRUE
+from agora_core.filters.matching import Predicate, predicate
+from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
+from agora_core.protocols import AnyFilter
+from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
+from agora_core.scoped import check_in_scope, out_of_scope
+from agora_core.similarity import check_metric
+from agora_core.stores.base import BaseVectorStore
+from agora_core.stores.memory_persistence import read_store, write_store
+from agora_core.stores.memory_rows import IntArray, RowTable
+from agora_core.stores.memory_search import nearest, nearest_many
+from agora_core.validation import (
+    RecordBatch,
+    check_dimension,
+    check_id,
+    check_ids,
+    check_min_score,
+    check_top_k,
+    prepare_embedding,
+    prepare_records,
+)
+
+_REMEMBERED_FILTERS: Final = 256
+_SCAN_BATCH: Final = 256
+# Marked rows are swept once there are this many, and more than a quarter of the live ones.
+_SWEPT_FROM: Final = 64
+_SWEPT_SHARE: Final = 4
+_ATOMS: Final = frozenset((str, int, float, bool, type(None)))
+
+StoreT = TypeVar("StoreT", bound="MemoryVectorStore")
+
+
+class _Reading:
+    """What one search sees: the table as it was, whatever is written meanwhile."""
+
+    __slots__ = ("before", "rows", "table", "view")
+
+    def __init__(self, table: RowTable, rows: IntArray | None) -> None:
+        self.table = table
+        self.view = table.view()
+        self.rows = rows
+        # Metadata that a patch has replaced since; the patch writes here first.
+        self.before: dict[int, dict[str, JSON] | None] = {}
+
+    def metadata(self, row: int) -> dict[str, JSON] | None:
+        # In this order: a new value is only ever seen once the old one is kept.
+        current = self.table.metadata[row]
+        return self.before.get(row, current)
+
+    def passage(self, row: int, score: float) -> Passage:
+        table = self.table
+        return Passage(table.ids[row], table.texts[row], score, table.sources[row], clone_metadata(self.metadata(row)))
+
+
+class MemoryVectorStore(BaseVectorStore):
+    """A vector store in the memory of this process; every search is exact.
+
+    Scores are summed in float64 over the float32 values that are stored: equal vectors get bit-equal scores, and
+    equal scores are ordered by id. One lock guards the writes. A search takes a snapshot under it and computes
+    without it, so searches run side by side, and each sees the store before a write or after it.
+
+    Args:
+        metric: `cosine` (score `1 - distance`), `l2` (score `-distance`) or `inner` (the inner product).
+        dimension: the length of embeddings; None lets the first record that is written fix it for good.
+
+    Raises:
+        InvalidArgumentError: the metric is unknown, or the dimension below 1.
+    """
+
+    def __init__(self, metric: str = "cosine", dimension: int | None = None) -> None:
+        self.metric = check_metric(metric)
+        self._table = RowTable(self.metric, 1)
+        self._dimension: int | None = None
+        if dimension is not None:
+            self._fix_dimension(check_dimension(dimension))
+        self._lock = threading.Lock()
+        self._readings: list[_Reading] = []
+        # Per filter: its compiled form, which stays true, and its rows, which hold until the next write.
+        self._compiled: dict[Any, Expression] = {}
+        self._selections: dict[Any, IntArray] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(metric={self.metric!r}, dimension={self._dimension}, records={len(self)})"
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self._table)
+
+    def __bool__(self) -> bool:
+        # A store is there, be it empty.
+        return True
+
+    @property
+    def dimension(self) -> int | None:  # type: ignore[override]
+        """The length of embeddings; None until the first record tells it. It stays when the store is emptied."""
+        return self._dimension
+
+    def _fix_dimension(self, dimension: int) -> None:
+        self._dimension = dimension
+        self._table = RowTable(self.metric, dimension)
+
+    # Searching ------------------------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        embedding: Embedding,
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Passage]:
+        """Return the `top_k` matching records of highest score, best first; see `BaseVectorStore.search`.
+
+        Raises:
+            DimensionMismatchError, InvalidEmbeddingError, InvalidFilterError, InvalidArgumentError: an argument is
+                not as described.
+        """
+        top_k, floor = check_top_k(top_k), check_min_score(min_score)
+        query = prepare_embedding(embedding, dimension=self._dimension)
+        reading = self._begin(filter)
+        try:
+            if self._dimension is None:
+                return []
+            found = nearest(reading.view, reading.table.ids, query, top_k, reading.rows)
+            return [reading.passage(row, score) for score, row in found if floor is None or score >= floor]
+        finally:
+            self._readings.remove(reading)
+
+    def search_many(
+        self,
+        embeddings: Sequence[Embedding],
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[list[Passage]]:
+        """Return what `search` returns for each of `embeddings`, in their order; several times faster than one by one.
+
+        All are answered from one state of the store.
+
+        Raises:
+            DimensionMismatchError, InvalidEmbeddingError, InvalidFilterError, InvalidArgumentError: an argument is
+                not as described.
+        """
+        top_k, floor = check_top_k(top_k), check_min_score(min_score)
+        if isinstance(embeddings, (str, bytes, Mapping)) or not isinstance(embeddings, Iterable):
+            raise InvalidArgumentError(f"embeddings must be a list of vectors, got {type(embeddings).__name__}")
+        queries = [
+            prepare_embedding(value, dimension=self._dimension, where=f"embeddings[{n}]")
+            for n, value in enumerate(embeddings)
+        ]
+        reading = self._begin(filter)
+        try:
+            if self._dimension is None or not queries:
+                return [[] for _ in queries]
+            found = nearest_many(reading.view, reading.table.ids, np.stack(queries), top_k, reading.rows)
+            return [
+                [reading.passage(row, score) for score, row in one if floor is None or score >= floor] for one in found
+            ]
+        finally:
+            self._readings.remove(reading)
+
+    def _begin(self, filter: AnyFilter | None) -> _Reading:
+        """Take a snapshot; whoever began a reading takes it out of `_readings` again."""
+        with self._lock:
+            reading = _Reading(self._table, self._select(filter))
+            self._readings.append(reading)
+            return reading
+
+    def _select(self, filter: AnyFilter | None) -> IntArray | None:
+        """Return the live rows that match, ascending, or None for all of them. The lock is held."""
+        if filter is None:
+            return None
+        key = _cheap_key(filter)
+        rows = None if key is None else self._selections.get(key)
+        if rows is not None:
+            return rows
+        expression = None if key is None else self._compiled.get(key)
+        if expression is None:
+            expression = compile_filter(filter)
+            key = expression if key is None else key
+            if len(self._compiled) >= _REMEMBERED_FILTERS:
+                self._compiled.clear()
+            self._compiled[key] = expression
+        if expression == TRUE:
+            return None
+        table = self._table
+        rows = np.empty(0, dtype=np.intp) if expression == FALSE else table.live(table.index.select(expression))
+        rows.flags.writeable = False
+        if len(self._selections) >= _REMEMBERED_FILTERS:
+            self._selections.clear()
+        self._selections[key] = rows
+        return rows
+
+    def _matching_rows(self, filter: AnyFilter | None) -> list[int]:
+        rows = self._select(filter)
+        return (self._table.live_rows() if rows is None else rows).tolist()
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def get(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
+        """Return the records with these ids; see `BaseVectorStore.get`. Embeddings are lists of the float32 values."""
+        wanted = check_ids(ids)
+        matches = _predicate(within)
+        with self._lock:
+            return self._records(wanted, matches)
+
+    def _records(self, ids: Iterable[str], matches: Predicate | None) -> list[VectorRecord]:
+        table, records = self._table, []
+        for record_id in ids:
+            row = table.row_of.get(record_id)
+            if row is None or (matches is not None and not matches(table.metadata[row] or {})):
+                continue
+            records.append(
+                VectorRecord(
+                    record_id,
+                    table.texts[row],
+                    table.vector(row).tolist(),
+                    table.sources[row],
+                    clone_metadata(table.metadata[row]),
+                )
+            )
+        return records
+
+    def count(self, filter: AnyFilter | None = None) -> int:
+        """Return how many records match, exactly."""
+        with self._lock:
+            rows = self._select(filter)
+            return len(self._table) if rows is None else len(rows)
+
+    def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
+        """Iterate over the matching records in code-point order of ids; see `BaseVectorStore.scan`.
+
+        The ids are those of the moment of the call. A record that was deleted since, or no longer matches, is left
+        out; one that was replaced is given as it is when its turn comes.
+        """
+        matches = _predicate(filter)
+        with self._lock:
+            ids = self._table.ids
+            chosen = sorted([ids[row] for row in self._matching_rows(filter)])
+        return self._scan(chosen, matches)
+
+    def _scan(self, ids: list[str], matches: Predicate | None) -> Iterator[VectorRecord]:
+        for first in range(0, len(ids), _SCAN_BATCH):
+            with self._lock:
+                records = self._records(ids[first : first + _SCAN_BATCH], matches)
+            yield from records
+
+    def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
+        """Return the documents with a matching chunk; see `BaseVectorStore.list_documents`."""
+        with self._lock:
+            table = self._table
+            first: dict[str, tuple[tuple[int, str, str], int]] = {}
+            for row in self._matching_rows(filter):
+                record_id = table.ids[row]
+                document_id, place = document_id_of(record_id), (chunk_order_key(record_id), row)
+                if document_id not in first or place < first[document_id]:
+                    first[document_id] = place
+            return [IndexedDocument(key, clone_metadata(table.metadata[first[key][1]])) for key in sorted(first)]
+
+    def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
+        """Return the ids of the documents with a matching chunk, in code-point order."""
+        with self._lock:
+            if filter is None:
+                return sorted(self._table.documents)
+            ids = self._table.ids
+            return sorted({document_id_of(ids[row]) for row in self._matching_rows(filter)})
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
+        """Insert the records, replacing those with the same id; see `BaseVectorStore.upsert`."""
+        batch = self._prepared(records, within)
+        with self._lock:
+            self._write(batch, [], _predicate(within))
+        return len(batch)
+
+    def replace_documents(
+        self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
+    ) -> int:
+        """Put `records` in the place of every chunk of `document_ids`; see `BaseVectorStore.replace_documents`."""
+        documents = check_ids(document_ids, argument="document_ids")
+        batch = self._prepared(records, within)
+        matches = _predicate(within)
+        with self._lock:
+            stale = [row for document_id in documents for row in self._rows_within(document_id, matches)]
+            self._write(batch, stale, matches)
+        return len(batch)
+
+    def _prepared(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> RecordBatch:
+        scope = None if within is None else compile_filter(within)
+        batch = prepare_records(records, dimension=self._dimension)
+        if scope is not None:
+            for record_id, metadata in zip(batch.ids, batch.metadata, strict=False):
+                check_in_scope(record_id, metadata, scope)
+        return batch
+
+    def _write(self, batch: RecordBatch, stale: list[int], matches: Predicate | None) -> None:
+        """Append `batch` in place of the rows `stale` and of those with its ids. The lock is held."""
+        table = self._table
+        if len(batch):
+            dimension = batch.vectors.shape[1]
+            if self._dimension is not None and dimension != self._dimension:
+                # Only where two first writes of different lengths raced to here.
+                raise DimensionMismatchError(
+                    f"the embeddings have {dimension} numbers where the store takes {self._dimension}"
+                )
+            replaced = [row for record_id in batch.ids if (row := table.row_of.get(record_id)) is not None]
+            if matches is not None:
+                for row in replaced:
+                    if not matches(table.metadata[row] or {}):
+                        raise out_of_scope(table.ids[row])
+            stale = list(dict.fromkeys(stale + replaced)) if stale else replaced
+            if self._dimension is None:
+                self._fix_dimension(dimension)
+                table = self._table
+        if not stale and not len(batch):
+            return
+        table.kill(stale)
+        if len(batch):
+            table.append(batch)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._selections.clear()
+        table = self._table
+        if table.dead_count > max(_SWEPT_FROM, len(table) // _SWEPT_SHARE):
+            self._table = table.compacted()
+
+    def _kill(self, rows: list[int]) -> int:
+        if rows:
+            self._table.kill(rows)
+            self._changed()
+        return len(rows)
+
+    def _rows_within(self, document_id: str, matches: Predicate | None) -> list[int]:
+        table = self._table
+        rows = table.rows_of_document(document_id)
+        return rows if matches is None else [row for row in rows if matches(table.metadata[row] or {})]
+
+    def delete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
+        """Delete the records with these ids. Return how many there were."""
+        wanted = check_ids(ids)
+        matches = _predicate(within)
+        with self._lock:
+            table = self._table
+            rows = [row for record_id in wanted if (row := table.row_of.get(record_id)) is not None]
+            return self._kill([row for row in rows if matches is None or matches(table.metadata[row] or {})])
+
+    def remove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
+        """Remove every chunk whose `document_id_of` is `document_id`. Return how many there were."""
+        document_id = check_id(document_id, argument="document_id")
+        matches = _predicate(within)
+        with self._lock:
+            return self._kill(self._rows_within(document_id, matches))
+
+    def remove_where(self, filter: AnyFilter) -> int:
+        """Remove every record that matches; see `BaseVectorStore.remove_where`."""
+        assert_removal_filter(filter)
+        if filter_denies_all(filter):
+            return 0
+        with self._lock:
+            return self._kill(self._matching_rows(filter))
+
+    def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
+        """Patch the metadata of every chunk of a document; see `BaseVectorStore.update_metadata`."""
+        document_id = check_id(document_id, argument="document_id")
+        effective = validate_patch(patch)
+        matches = _predicate(within)
+        if not effective:
+            return 0
+        keys = list(effective)
+        with self._lock:
+            table = self._table
+            rows = self._rows_within(document_id, matches)
+            merged = [merge_effective(table.metadata[row], effective) for row in rows]
+            if matches is not None:
+                for row, metadata in zip(rows, merged, strict=False):
+                    if not matches(metadata):
+                        raise out_of_scope(table.ids[row])
+            for row, metadata in zip(rows, merged, strict=False):
+                for reading in self._readings:
+                    if reading.table is table:
+                        reading.before.setdefault(row, table.metadata[row])
+                table.set_metadata(row, metadata, keys)
+            if rows:
+                self._selections.clear()
+            return len(rows)
+
+    # Keeping --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the store to one file, in place of what stood there; a failure leaves the old file as it was.
+
+        The file is a zip archive of JSON and one array; it holds no code.
+        """
+        with self._lock:
+            table = self._table
+            rows = table.live_rows()
+            chosen = rows.tolist()
+            batch = RecordBatch(
+                ids=[table.ids[row] for row in chosen],
+                texts=[table.texts[row] for row in chosen],
+                sources=[table.sources[row] for row in chosen],
+                # The dicts themselves are never changed, only replaced.
+                metadata=[table.metadata[row] for row in chosen],
+                vectors=table.vectors(rows),
+            )
+            dimension = self._dimension
+        write_store(path, metric=self.metric, dimension=dimension, batch=batch)
+
+    @classmethod
+    def load(cls: type[StoreT], path: str | os.PathLike[str]) -> StoreT:
+        """Return the store that `save` wrote to `path`.
+
+        Raises:
+            InvalidArgumentError: the file is no saved store, or is damaged.
+            FileNotFoundError: there is no such file.
+        """
+        metric, dimension, batch = read_store(path)
+        store = cls(metric=metric, dimension=dimension)
+        with store._lock:
+            store._write(batch, [], None)
+        return store
+
+
+def _predicate(within: AnyFilter | None) -> Predicate | None:
+    return None if within is None else predicate(compile_filter(within))
+
+
+def _cheap_key(filter: AnyFilter) -> Any:
+    """Return a key that two plain filters share only where they mean the same, or None where that is not cheap."""
+    if isinstance(filter, Expression):
+        return filter
+    if type(filter) is not dict:
+        return None
+    parts: list[Any] = []
+    for key, value in filter.items():
+        if type(key) is not str:
+            return None
+        kind = type(value)
+        if kind in _ATOMS:
+            # The type belongs to it: True, 1 and 1.0 are one key to Python.
+            parts.append((key, kind, value))
+        elif kind is list or kind is tuple:
+            kinds = tuple(map(type, value))
+            if not _ATOMS.issuperset(kinds):
+                return None
+            parts.append((key, kinds, tuple(value)))
+        else:
+            return None
+    return tuple(parts)

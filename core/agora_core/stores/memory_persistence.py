@@ -1,0 +1,90 @@
+"""A memory store as one file: a zip archive of a JSON head, JSON lines and one array. Nothing in it is executed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from agora_core.errors import AgoraError, InvalidArgumentError
+from agora_core.records import VectorRecord
+from agora_core.similarity import check_metric
+from agora_core.validation import Float32Array, RecordBatch, prepare_records
+
+_FORMAT: Final = "agora-memory-store"
+_VERSION: Final = 1
+_HEAD, _RECORDS, _VECTORS = "head.json", "records.jsonl", "vectors.npy"
+
+
+def write_store(path: str | os.PathLike[str], *, metric: str, dimension: int | None, batch: RecordBatch) -> None:
+    """Write a store to `path`, through a file beside it that takes its place when all is written."""
+    target = Path(path)
+    head = {"format": _FORMAT, "version": _VERSION, "metric": metric, "dimension": dimension, "records": len(batch)}
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".partial")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                archive.writestr(_HEAD, json.dumps(head))
+                with archive.open(_RECORDS, "w", force_zip64=True) as member:
+                    for row in zip(batch.ids, batch.texts, batch.sources, batch.metadata, strict=False):
+                        member.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+                with archive.open(_VECTORS, "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.ascontiguousarray(batch.vectors), allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def read_store(path: str | os.PathLike[str]) -> tuple[str, int | None, RecordBatch]:
+    """Return the metric, the dimension and the records of a saved store, validated as if they came from a caller.
+
+    Raises:
+        InvalidArgumentError: the file is no saved store, or is damaged.
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            head = json.loads(archive.read(_HEAD))
+            _check_head(head)
+            with archive.open(_VECTORS) as member:
+                vectors = np.lib.format.read_array(member, allow_pickle=False)
+            with archive.open(_RECORDS) as member:
+                rows = [json.loads(line) for line in member]
+        return head["metric"], head["dimension"], _batch(head, rows, vectors)
+    except (AgoraError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+        raise InvalidArgumentError(
+            f"path {os.fspath(path)!r} is no saved memory store, or is damaged ({type(error).__name__}: {error}); "
+            "save the store again"
+        ) from error
+
+
+def _check_head(head: Any) -> None:
+    if not isinstance(head, dict) or head.get("format") != _FORMAT:
+        raise InvalidArgumentError("the head does not name the format")
+    if head.get("version") != _VERSION:
+        raise InvalidArgumentError(f"version {head.get('version')!r} is not {_VERSION}, the one this release reads")
+    check_metric(head["metric"])
+
+
+def _batch(head: dict[str, Any], rows: list[Any], vectors: Float32Array) -> RecordBatch:
+    dimension = head["dimension"]
+    if vectors.ndim != 2 or vectors.dtype != np.float32 or not len(rows) == len(vectors) == head["records"]:
+        raise InvalidArgumentError("vectors and records do not fit together")
+    records = (
+        VectorRecord(record_id, text, vector, source, metadata)
+        for (record_id, text, source, metadata), vector in zip(rows, vectors, strict=False)
+    )
+    batch = prepare_records(records, dimension=dimension)
+    if len(batch) != len(rows):
+        raise InvalidArgumentError("an id occurs twice")
+    return batch
