@@ -1,0 +1,178 @@
+"""Collections: made once, verified ever after, never changed silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from agora_core.errors import InvalidArgumentError, SchemaError
+from agora_core.stores.qdrant import requests
+from agora_core.stores.qdrant.filters import qdrant_models
+from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT, FORMAT_KEY, number_key, tokens_key
+from agora_core.stores.qdrant.programs import Program
+from agora_core.stores.qdrant.requests import Call
+from agora_core.stores.qdrant.settings import QdrantSettings
+
+# Each indexed key costs memory and is built for every point; a corpus with free-form keys must not make thousands.
+MAX_AUTOMATIC_INDEXES: Final = 64
+
+_COLLECTION_OPTIONS: Final = (
+    "shard_number",
+    "sharding_method",
+    "replication_factor",
+    "write_consistency_factor",
+    "on_disk_payload",
+    "hnsw_config",
+    "optimizers_config",
+    "wal_config",
+    "quantization_config",
+    "strict_mode_config",
+    "metadata",
+)
+
+
+def check_collection_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of `create_collection` that were given.
+
+    Raises:
+        InvalidArgumentError: an option is not known.
+    """
+    unknown = sorted(set(options) - {*_COLLECTION_OPTIONS, "on_disk"})
+    if unknown:
+        raise InvalidArgumentError(
+            f"unknown collection options {', '.join(unknown)}; known are on_disk, {', '.join(_COLLECTION_OPTIONS)}"
+        )
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def ensure(
+    settings: QdrantSettings, options: Mapping[str, Any], indexed: Sequence[str], tenant: str | None
+) -> Program[None]:
+    """Create the collection where there is none, and verify it where there is one.
+
+    Raises:
+        SchemaError: it exists and is not as this store needs it; the message says everything that differs.
+    """
+    name = settings.collection
+    if not (yield Call("collection_exists", {"collection_name": name})):
+        try:
+            yield create(settings, options)
+        except Exception as error:
+            # Somebody else may have made it in between; then it is verified like any other.
+            if not (yield Call("collection_exists", {"collection_name": name})):
+                raise SchemaError(f"the Qdrant collection {name!r} could not be created: {error}") from error
+    if settings.shard_key is not None and not settings.local:
+        yield from _ensure_shard_keys(settings)
+    info = yield Call("get_collection", {"collection_name": name})
+    differences = describe_differences(settings, info.config.params)
+    if differences:
+        raise SchemaError(
+            f"the Qdrant collection {name!r} is not as this store needs it: {'; '.join(differences)}. "
+            "Open it with the options it was made with, or use another collection"
+        )
+    if settings.local:
+        return
+    present = set(info.payload_schema)
+    for call in base_indexes(settings):
+        if call.arguments["field_name"] not in present:
+            yield call
+    wanted = dict.fromkeys([*indexed, *([tenant] if tenant else [])])
+    for key in wanted:
+        for call in key_indexes(settings, key, tenant=key == tenant):
+            if call.arguments["field_name"] not in present:
+                yield call
+
+
+def create(settings: QdrantSettings, options: Mapping[str, Any]) -> Call:
+    """Return the request that makes the collection."""
+    models = qdrant_models()
+    given = dict(options)
+    vectors = models.VectorParams(
+        size=settings.dimension, distance=models.Distance(settings.distance), on_disk=given.pop("on_disk", None)
+    )
+    arguments: dict[str, Any] = {"collection_name": settings.collection, "vectors_config": vectors}
+    if settings.sparse is not None:
+        arguments["sparse_vectors_config"] = {
+            settings.sparse.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)
+        }
+    if settings.shard_key is not None:
+        given.setdefault("sharding_method", models.ShardingMethod.CUSTOM)
+    return Call("create_collection", {**arguments, **given})
+
+
+def _ensure_shard_keys(settings: QdrantSettings) -> Program[None]:
+    wanted = settings.shard_key if isinstance(settings.shard_key, (list, tuple)) else [settings.shard_key]
+    answer = yield Call("list_shard_keys", {"collection_name": settings.collection})
+    present = {description.key for description in getattr(answer, "shard_keys", None) or ()}
+    for key in wanted:
+        if key not in present:
+            yield Call("create_shard_key", {"collection_name": settings.collection, "shard_key": key})
+
+
+def describe_differences(settings: QdrantSettings, params: Any) -> list[str]:
+    """Return what about an existing collection is not as the store needs it, in words; empty where all is well."""
+    vectors = params.vectors
+    if isinstance(vectors, Mapping):
+        vectors = vectors.get("")
+    if vectors is None:
+        return ["it has no unnamed vector"]
+    differences = []
+    if vectors.size != settings.dimension:
+        differences.append(f"its dimension is {vectors.size}, the store's {settings.dimension}")
+    distance = getattr(vectors.distance, "value", vectors.distance)
+    if distance != settings.distance:
+        needed = f"the store's metric {settings.metric!r} needs {settings.distance}"
+        differences.append(f"its distance is {distance}, {needed}")
+    if getattr(vectors, "multivector_config", None) is not None:
+        differences.append("its vector is a multivector")
+    if settings.sparse is not None:
+        name = settings.sparse.vector_name
+        sparse = (params.sparse_vectors or {}).get(name)
+        if sparse is None:
+            differences.append(f"it has no sparse vector {name!r}")
+        elif getattr(sparse.modifier, "value", sparse.modifier) != "idf":
+            differences.append(f"its sparse vector {name!r} is without the idf modifier")
+    return differences
+
+
+def base_indexes(settings: QdrantSettings) -> list[Call]:
+    """Return the requests for the payload indexes that every collection has."""
+    schema = qdrant_models().PayloadSchemaType
+    return [_index(settings, DOCUMENT_KEY, schema.KEYWORD), _index(settings, FORMAT_KEY, schema.INTEGER)]
+
+
+def key_indexes(settings: QdrantSettings, key: str, *, tenant: bool = False) -> list[Call]:
+    """Return the requests for the payload indexes of one top-level metadata key."""
+    models = qdrant_models()
+    keyword: Any = models.PayloadSchemaType.KEYWORD
+    if tenant:
+        keyword = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+    return [
+        _index(settings, tokens_key((key,)), keyword),
+        _index(settings, number_key((key,)), models.PayloadSchemaType.FLOAT),
+    ]
+
+
+def _index(settings: QdrantSettings, field_name: str, schema: Any) -> Call:
+    return Call(
+        "create_payload_index",
+        {
+            "collection_name": settings.collection,
+            "field_name": field_name,
+            "field_schema": schema,
+            "wait": True,
+        },
+    )
+
+
+def index_keys(settings: QdrantSettings, keys: Iterable[str], tenant: str | None) -> Program[None]:
+    """Create the payload indexes of top-level metadata keys; one that is there already stays."""
+    for key in keys:
+        yield from key_indexes(settings, key, tenant=key == tenant)
+
+
+def count_without_tokens(settings: QdrantSettings) -> Program[int]:
+    """Count the points that another writer left without the tokens that filters need."""
+    models = qdrant_models()
+    current = models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT))
+    return int((yield requests.count(settings, models.Filter(must_not=[current]))).count)

@@ -1,0 +1,273 @@
+"""Clients: opened lazily, one async client an event loop, a lock around local mode, retries with back-off."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, nullcontext
+from os import PathLike, fspath
+from typing import Any, Final, TypeVar
+
+from agora_core.errors import (
+    InvalidArgumentError,
+    SchemaError,
+    StoreClosedError,
+    StoreUnavailableError,
+    UnsupportedOperationError,
+)
+from agora_core.extras import require
+from agora_core.stores.qdrant.requests import Call
+
+T = TypeVar("T")
+
+_TRANSIENT_STATUS: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
+_TRANSIENT_GRPC: Final = frozenset(("UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "ABORTED"))
+_LONGEST_WAIT: Final = 10.0
+
+# Stores that share a local client share its lock: local mode is not safe between threads.
+_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+_locks_guard = threading.Lock()
+
+
+def _lock_of(client: Any) -> threading.RLock:
+    with _locks_guard:
+        return _locks.setdefault(client, threading.RLock())
+
+
+class QdrantConnection:
+    """Runs programs against Qdrant, with a sync or an async client."""
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        async_client: Any = None,
+        options: dict[str, Any],
+        max_retries: int,
+        retry_backoff: float,
+    ) -> None:
+        """Take a client, a URL, `":memory:"` or a path; nothing is opened yet.
+
+        Raises:
+            InvalidArgumentError: neither a client nor a place to connect to was given, or both an API key and a client.
+        """
+        self._options = dict(options)
+        self._client: Any = None
+        self._given_async: Any = async_client
+        self._open: Callable[[], Any] | None = None
+        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+        self._guard = threading.Lock()
+        self._closed = False
+        self._max_retries, self._retry_backoff = max_retries, retry_backoff
+        self._url: str | None = None
+        self.local = False
+        if client is None and async_client is None:
+            raise InvalidArgumentError("client is missing; give a QdrantClient, a URL, a path or ':memory:'")
+        if isinstance(client, (str, PathLike)):
+            self._take_place(fspath(client))
+        elif client is not None:
+            self._take_client(client)
+        self.owns_client = self._open is not None
+
+    def _take_place(self, place: str | bytes) -> None:
+        if not isinstance(place, str) or not place:
+            raise InvalidArgumentError("client must be a URL, a path or ':memory:'; got an empty or a bytes path")
+        if "://" in place:
+            self._url = place
+            self._open = lambda: self._new("QdrantClient", url=place)
+            return
+        self.local = True
+        if any(value is not None for value in self._options.values()):
+            given = sorted(name for name, value in self._options.items() if value is not None)
+            raise InvalidArgumentError(f"{', '.join(given)} has no meaning for local mode; leave it out")
+        where = {"location": place} if place == ":memory:" else {"path": place}
+        # The lock below makes it safe; sqlite only knows the thread it was opened in.
+        self._open = lambda: self._new("QdrantClient", **where, force_disable_check_same_thread=True)
+
+    def _take_client(self, client: Any) -> None:
+        package = require("qdrant_client", extra="qdrant")
+        if isinstance(client, package.AsyncQdrantClient):
+            if self._given_async is not None:
+                raise InvalidArgumentError("client is an AsyncQdrantClient and async_client was given too; give one")
+            self._given_async = client
+            return
+        if any(value is not None for value in self._options.values()):
+            given = sorted(name for name, value in self._options.items() if value is not None)
+            raise InvalidArgumentError(f"{', '.join(given)} belongs to the client that was given; set it there")
+        self._client = client
+        self.local = _is_local(client)
+
+    def _new(self, kind: str, **options: Any) -> Any:
+        package = require("qdrant_client", extra="qdrant")
+        given = {name: value for name, value in self._options.items() if value is not None}
+        return getattr(package, kind)(**given, **options)
+
+    def sync_client(self) -> Any:
+        """Return the sync client, opening it where this store was given a place.
+
+        Raises:
+            StoreClosedError: the store was closed.
+            UnsupportedOperationError: only an async client was given.
+        """
+        with self._guard:
+            self._check_open()
+            if self._client is None:
+                if self._open is None:
+                    raise UnsupportedOperationError(
+                        "this QdrantStore has only an async client; await the async methods, or give a QdrantClient"
+                    )
+                self._client = self._open()
+            return self._client
+
+    def _async_client(self) -> Any:
+        """Return the client for the running event loop: the one given, or one of this store's own."""
+        self._check_open()
+        if self._given_async is not None:
+            return self._given_async
+        loop = asyncio.get_running_loop()
+        with self._guard:
+            client = self._async_clients.get(loop)
+            if client is None:
+                # check_compatibility would block the loop with a sync request of its own.
+                client = self._new("AsyncQdrantClient", url=self._url, check_compatibility=False)
+                self._async_clients[loop] = client
+            return client
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("the Qdrant store was closed; make a new one")
+
+    def run(self, program: Generator[Call, Any, T]) -> T:
+        """Run a program to its end with the sync client, which is opened when the first call needs it.
+
+        In local mode the whole program holds the client's lock, so it is one step to every other thread.
+        """
+        self._check_open()
+        answer: Any = None
+        failure: Exception | None = None
+        client: Any = None
+        with ExitStack() as held:
+            while True:
+                try:
+                    call = program.send(answer) if failure is None else program.throw(failure)
+                except StopIteration as stop:
+                    result: T = stop.value
+                    return result
+                if client is None:
+                    client = self.sync_client()
+                    if self.local:
+                        held.enter_context(_lock_of(client))
+                try:
+                    answer, failure = self._call(client, call), None
+                except Exception as error:
+                    failure = error
+
+    def _call(self, client: Any, call: Call) -> Any:
+        for attempt in range(self._max_retries + 1):
+            try:
+                return getattr(client, call.method)(**call.arguments)
+            except Exception as error:
+                wait = self._wait_after(error, attempt, call)
+                time.sleep(wait)
+        raise AssertionError("unreachable")
+
+    async def arun(self, program: Generator[Call, Any, T]) -> T:
+        """Run a program to its end with the async client, or with the sync one in a worker thread."""
+        self._check_open()
+        if self._given_async is None and self._url is None:
+            return await asyncio.to_thread(self.run, program)
+        answer: Any = None
+        failure: Exception | None = None
+        while True:
+            try:
+                call = program.send(answer) if failure is None else program.throw(failure)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            try:
+                answer, failure = await self._acall(self._async_client(), call), None
+            except Exception as error:
+                failure = error
+
+    async def _acall(self, client: Any, call: Call) -> Any:
+        for attempt in range(self._max_retries + 1):
+            try:
+                return await getattr(client, call.method)(**call.arguments)
+            except Exception as error:
+                wait = self._wait_after(error, attempt, call)
+                await asyncio.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _wait_after(self, error: Exception, attempt: int, call: Call) -> float:
+        """Return the seconds to wait before the next attempt, or raise where there is none.
+
+        Every request may be repeated: upserts, deletes and merges of the same values do the same twice as once.
+        """
+        if _names_missing_collection(error):
+            name = call.arguments.get("collection_name")
+            raise SchemaError(f"the Qdrant collection {name!r} does not exist; call ensure_collection()") from error
+        if not _is_transient(error):
+            raise error
+        if attempt >= self._max_retries:
+            raise StoreUnavailableError(
+                f"Qdrant did not answer {call.method} after {attempt + 1} attempts ({type(error).__name__}); "
+                "see the cause, and check that the server is up and reachable"
+            ) from error
+        told: Any = getattr(error, "retry_after_s", None)
+        if told is not None:
+            return min(float(told), _LONGEST_WAIT)
+        # Full jitter, so that many writers do not come back at the same moment.
+        return min(self._retry_backoff * 2.0**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)  # noqa: S311 # no secret
+
+    def close(self) -> None:
+        """Close what this store opened itself; async clients of other loops are closed with their loops."""
+        with self._guard:
+            client, self._closed = self._client, True
+            if not self.owns_client or client is None:
+                return
+            self._client = None
+        with _lock_of(client) if self.local else nullcontext():
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close what this store opened itself, with the async client of the running loop."""
+        loop = asyncio.get_running_loop()
+        mine = self._async_clients.pop(loop, None)
+        if mine is not None:
+            await mine.close()
+        await asyncio.to_thread(self.close)
+
+
+def _is_local(client: Any) -> bool:
+    local = require("qdrant_client.local.qdrant_local", extra="qdrant")
+    return isinstance(getattr(client, "_client", None), local.QdrantLocal)
+
+
+def _is_transient(error: Exception) -> bool:
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        return status in _TRANSIENT_STATUS
+    if hasattr(error, "retry_after_s"):
+        return True
+    source = getattr(error, "source", None)
+    if type(error).__name__ == "ResponseHandlingException":
+        # Wraps what httpx raised; a body that could not be read as an answer is no matter of time.
+        return type(source).__module__.partition(".")[0] in ("httpx", "httpcore")
+    code = getattr(error, "code", None)
+    if type(error).__module__.partition(".")[0] == "grpc" and callable(code):
+        return getattr(code(), "name", "") in _TRANSIENT_GRPC
+    return isinstance(error, (ConnectionError, TimeoutError))
+
+
+def _names_missing_collection(error: Exception) -> bool:
+    if isinstance(error, ValueError):
+        text = str(error)
+        return text.startswith("Collection ") and "not found" in text
+    if getattr(error, "status_code", None) == 404:
+        content = getattr(error, "content", b"")
+        return b"doesn't exist" in content and b"ollection" in content
+    return False

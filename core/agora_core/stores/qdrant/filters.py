@@ -1,0 +1,171 @@
+"""The one compiler from filter expressions to Qdrant's filters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from agora_core.errors import UnsupportedFilterError
+from agora_core.extras import require
+from agora_core.filters import FALSE, TRUE, Expression, compile_filter, predicate
+from agora_core.filters.expressions import (
+    And,
+    Compare,
+    ContainsAll,
+    ContainsAny,
+    Equals,
+    Exists,
+    IsOneOf,
+    Leaf,
+    MatchesAny,
+    MatchesText,
+    Not,
+    Or,
+)
+from agora_core.filters.matching import Predicate
+from agora_core.protocols import AnyFilter
+from agora_core.stores.qdrant.payload import (
+    FORMAT,
+    FORMAT_KEY,
+    exact_token,
+    member_token,
+    number_key,
+    tokens_key,
+    type_token,
+    type_tokens,
+)
+
+if TYPE_CHECKING:
+    from qdrant_client import models
+
+# Qdrant compares a range in float64. An int64 rounds monotonically to float64, and none rounds across a bound below
+# this, so such a bound is answered exactly.
+_EXACT_BOUND: Final = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFilter:
+    """A filter for Qdrant: `native` selects what matches, and more where `exact` is False; `matches` decides.
+
+    `native` is None where every point is selected. `denies` says that nothing can match and nothing need be asked.
+    """
+
+    native: models.Filter | None
+    exact: bool
+    matches: Predicate
+    denies: bool = False
+
+
+def _everything(metadata: Any) -> bool:
+    return True
+
+
+NO_FILTER: Final = CompiledFilter(None, True, _everything)
+
+
+def qdrant_models() -> Any:
+    """Return the models of qdrant-client.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    return require("qdrant_client", extra="qdrant").models
+
+
+def compile_for_qdrant(filter: AnyFilter | None) -> CompiledFilter:
+    """Compile a filter, None meaning none.
+
+    Raises:
+        InvalidFilterError: the filter could not be built.
+        UnsupportedFilterError: it holds a condition that this compiler does not know.
+    """
+    if filter is None:
+        return NO_FILTER
+    expression = compile_filter(filter)
+    if expression == TRUE:
+        return NO_FILTER
+    if expression == FALSE:
+        return CompiledFilter(None, True, predicate(expression), denies=True)
+    compiler = _Compiler()
+    condition = compiler.superset(expression)
+    must = [] if condition is None else [condition]
+    matches = predicate(expression)
+    models = qdrant_models()
+    if matches({}):
+        # A point of another writer has no tokens and would pass a negation; it is left out until it has them.
+        must.append(models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT)))
+    return CompiledFilter(conjunction(must), compiler.exact, matches)
+
+
+def conjunction(must: list[Any], *, must_not: list[Any] | None = None) -> Any:
+    """Return one Filter of these conditions, None where there are none; a lone Filter is not wrapped again."""
+    models = qdrant_models()
+    if not must and not must_not:
+        return None
+    if len(must) == 1 and not must_not and isinstance(must[0], models.Filter):
+        return must[0]
+    return models.Filter(must=must or None, must_not=must_not)
+
+
+class _Compiler:
+    """Turns one expression into conditions, and remembers in `exact` whether they say exactly the same."""
+
+    def __init__(self) -> None:
+        self.exact = True
+        self._models = qdrant_models()
+
+    def superset(self, node: Expression, *, negated: bool = False) -> Any:
+        """Return a condition that every match of `node` (of its negation, where `negated`) satisfies; None is all.
+
+        Negations are pushed down to the leaves, because the negation of a superset is no superset.
+        """
+        if isinstance(node, Not):
+            return self.superset(node.child, negated=not negated)
+        if isinstance(node, (And, Or)):
+            children = [self.superset(child, negated=negated) for child in node.children]
+            if isinstance(node, And) is not negated:
+                return conjunction([child for child in children if child is not None])
+            return None if None in children else self._models.Filter(should=children)
+        if not isinstance(node, Leaf):
+            raise UnsupportedFilterError(f"{type(node).__name__} is no condition that Qdrant can be asked")
+        condition, exact = self._leaf(node)
+        if exact:
+            return self._models.Filter(must_not=[condition]) if negated else condition
+        self.exact = False
+        # The condition holds for more than the leaf, so its negation would lose matches: every point is a candidate.
+        return None if negated else condition
+
+    def _leaf(self, node: Leaf) -> tuple[Any, bool]:
+        """Return the condition of a leaf, and whether it says exactly the same."""
+        path = node.path
+        if isinstance(node, Equals):
+            return self._any(node, [exact_token(path, node.literal)]), True
+        if isinstance(node, IsOneOf):
+            return self._any(node, [exact_token(path, literal) for literal in node.literals]), True
+        if isinstance(node, ContainsAny):
+            return self._any(node, [member_token(path, literal) for literal in node.literals]), True
+        if isinstance(node, MatchesAny):
+            tokens = [make(path, literal) for literal in node.literals for make in (exact_token, member_token)]
+            return self._any(node, tokens), True
+        if isinstance(node, ContainsAll):
+            wanted = [member_token(path, literal) for literal in node.literals] or [type_token(path, "array")]
+            conditions = [self._any(node, [token]) for token in wanted]
+            return (conditions[0] if len(conditions) == 1 else self._models.Filter(must=conditions)), True
+        if isinstance(node, Exists):
+            return self._any(node, type_tokens(path)), True
+        if isinstance(node, Compare):
+            if node.literal.type == "number" and abs(node.literal.value) < _EXACT_BOUND:
+                return self._range(node), True
+            return self._any(node, [type_token(path, node.literal.type)]), False
+        if isinstance(node, MatchesText):
+            return self._any(node, [type_token(path, "string")]), False
+        raise UnsupportedFilterError(f"{type(node).__name__} is no condition that Qdrant can be asked")
+
+    def _any(self, node: Leaf, tokens: list[str]) -> Any:
+        match = self._models.MatchAny(any=tokens) if len(tokens) > 1 else self._models.MatchValue(value=tokens[0])
+        return self._models.FieldCondition(key=tokens_key(node.path), match=match)
+
+    def _range(self, node: Compare) -> Any:
+        side = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}[node.operator]
+        bounds = self._models.Range(**{side: float(node.literal.value)})
+        return self._models.FieldCondition(key=number_key(node.path), range=bounds)

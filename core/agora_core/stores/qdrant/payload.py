@@ -1,0 +1,141 @@
+"""What a point holds: the original's layout, and beside it the tokens that filters are answered from.
+
+The payload is `id`, `documentId`, `text`, `source` and `metadata` (the last two left out where there is none), as the
+original system writes it, plus one object `agora`:
+
+    {"v": 1, "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
+
+with one slot for each top-level metadata key, named by a digest, so that no key needs quoting in a path. `t` holds a
+token of the key's exact value, one for each member of a list, one for its JSON type, and the same for every path
+below it. `n` is the value where it is a number, `p` the numbers below it, for native ranges. Tokens are built from
+canonical JSON, so two values share one exactly when they are equal as JSON: equality on Qdrant needs no rule of its
+own, and a scalar never meets a list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from agora_core.filters.expressions import Path
+from agora_core.filters.literals import JsonType, Literal, canonical_json, json_type
+from agora_core.records import JSON, document_id_of
+
+FORMAT: Final = 1
+"""The version of the `agora` object; points without this number are never matched by a filter that needs tokens."""
+
+FORMAT_KEY: Final = "agora.v"
+DOCUMENT_KEY: Final = "documentId"
+
+_TYPE_LETTERS: Final[Mapping[JsonType, str]] = {
+    "null": "z",
+    "boolean": "b",
+    "number": "n",
+    "string": "s",
+    "array": "a",
+    "object": "o",
+}
+# Above this a token is replaced by its digest: long values would be stored a second time and bloat the index.
+_LONGEST_TOKEN: Final = 64
+
+
+def slot_of(name: str) -> str:
+    """Return the place of a metadata key inside the `agora` object: a letter and 32 hex digits, safe in any path."""
+    return "k" + hashlib.blake2b(name.encode("utf-8"), digest_size=16).hexdigest()
+
+
+def tokens_key(path: Path) -> str:
+    """Return the payload path of the tokens that decide about the metadata at `path`."""
+    return f"agora.{slot_of(path[0])}.t"
+
+
+def number_key(path: Path) -> str:
+    """Return the payload path of the number at `path`, where there is one."""
+    slot = f"agora.{slot_of(path[0])}"
+    return f"{slot}.n" if len(path) == 1 else f"{slot}.p.{slot_of(canonical_json(path[1:]))}"
+
+
+def exact_token(path: Path, literal: Literal) -> str:
+    """Return the token of a record whose value at `path` equals `literal`."""
+    return _token(path[1:], "=", literal.canonical)
+
+
+def member_token(path: Path, literal: Literal) -> str:
+    """Return a token of a record whose value at `path` is a list that holds `literal`."""
+    return _token(path[1:], "~", literal.canonical)
+
+
+def type_token(path: Path, kind: JsonType) -> str:
+    """Return the token of a record whose value at `path` has the JSON type `kind`."""
+    return _token(path[1:], _TYPE_LETTERS[kind], "")
+
+
+def type_tokens(path: Path) -> list[str]:
+    """Return the tokens of which a record with any value at `path` has exactly one."""
+    return [type_token(path, kind) for kind in _TYPE_LETTERS]
+
+
+def _token(below: Path, kind: str, canonical: str) -> str:
+    # A list in JSON delimits itself, so path, kind and value can not run into each other.
+    token = f"{canonical_json(below) if below else ''}{kind}{canonical}"
+    if len(token) <= _LONGEST_TOKEN:
+        return token
+    return "#" + hashlib.blake2b(token.encode("utf-8"), digest_size=24).hexdigest()
+
+
+def slot_object(value: JSON) -> dict[str, Any]:
+    """Return what the slot of a top-level key with this value holds."""
+    tokens: dict[str, None] = {}
+    numbers: dict[str, int | float] = {}
+    for below, item in _paths(value, ()):
+        kind = json_type(item)
+        tokens[_token(below, "=", canonical_json(item))] = None
+        tokens[_token(below, _TYPE_LETTERS[kind], "")] = None
+        if kind == "array":
+            tokens.update(dict.fromkeys(_token(below, "~", canonical_json(member)) for member in item))
+        elif kind == "number" and below:
+            numbers[slot_of(canonical_json(below))] = item
+    slot: dict[str, Any] = {"t": list(tokens)}
+    if json_type(value) == "number":
+        slot["n"] = value
+    if numbers:
+        slot["p"] = numbers
+    return slot
+
+
+def _paths(value: JSON, below: Path) -> Iterator[tuple[Path, JSON]]:
+    """Walk objects only, as field paths do."""
+    yield below, value
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _paths(item, (*below, key))
+
+
+def filter_object(metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
+    """Return the `agora` object of a point with this metadata."""
+    slots = {slot_of(key): slot_object(value) for key, value in (metadata or {}).items()}
+    return {"v": FORMAT, **slots}
+
+
+def point_payload(record_id: str, text: str, source: str | None, metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
+    """Return the payload of one record."""
+    payload: dict[str, Any] = {"id": record_id, DOCUMENT_KEY: document_id_of(record_id), "text": text}
+    if source is not None:
+        payload["source"] = source
+    if metadata is not None:
+        payload["metadata"] = dict(metadata)
+    payload["agora"] = filter_object(metadata)
+    return payload
+
+
+def patched_slots(effective: Mapping[str, JSON]) -> dict[str, Any]:
+    """Return what a validated patch writes under `agora`; as in the patch itself, None deletes."""
+    slots = {slot_of(key): None if value is None else slot_object(value) for key, value in effective.items()}
+    return {"v": FORMAT, **slots}
+
+
+def metadata_of(payload: Mapping[str, Any] | None) -> dict[str, JSON] | None:
+    """Return the metadata in a payload that was read, or None where there is none."""
+    metadata = (payload or {}).get("metadata")
+    return metadata if isinstance(metadata, dict) else None

@@ -1,0 +1,255 @@
+"""What each operation does, written once for both colours.
+
+A program is a generator that yields one `Call` after another, is sent each answer, and returns its result. The store
+runs it with a sync or an async client (`connection.py`); nothing here knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from agora_core.metadata import merge_effective
+from agora_core.records import (
+    JSON,
+    IndexedDocument,
+    VectorRecord,
+    chunk_id_to_point_id,
+    chunk_order_key,
+    document_id_of,
+)
+from agora_core.scoped import out_of_scope
+from agora_core.stores.qdrant import requests
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models
+from agora_core.stores.qdrant.payload import FORMAT, FORMAT_KEY, filter_object, metadata_of
+from agora_core.stores.qdrant.requests import ID_FIELDS, LISTING_FIELDS, PASSAGE_FIELDS, Call
+from agora_core.stores.qdrant.settings import QdrantSettings
+from agora_core.validation import RecordBatch
+
+T = TypeVar("T")
+Program = Generator[Call, Any, T]
+Payload = Mapping[str, Any]
+
+_READ_BATCH = 256
+
+
+def scrolled(
+    settings: QdrantSettings, condition: Any, fields: Sequence[str], take: Callable[[str, Payload], None]
+) -> Program[None]:
+    """Give every point that satisfies a Filter to `take`, page by page."""
+    offset: Any = None
+    while True:
+        points, offset = yield requests.scroll(settings, condition, fields, offset)
+        for point in points:
+            take(str(point.id), point.payload or {})
+        if offset is None:
+            return
+
+
+def upsert(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter | None) -> Program[int]:
+    """Write records in batches; with `within`, refuse first what lies outside."""
+    if within is not None:
+        yield from _assert_within(settings, batch, within)
+    points = requests.points_of(settings, batch)
+    for part in batched(points, settings.upsert_batch_size):
+        yield requests.upsert(settings, part)
+    return len(batch)
+
+
+def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Program[None]:
+    for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
+        if not within.matches(metadata or {}):
+            raise out_of_scope(record_id)
+    for ids in batched(batch.ids, _READ_BATCH):
+        stored = yield from _stored(settings, ids, LISTING_FIELDS)
+        for record_id, point in stored.items():
+            if not within.matches(metadata_of(point.payload) or {}):
+                raise out_of_scope(record_id)
+
+
+def _stored(
+    settings: QdrantSettings, ids: Sequence[str], fields: Sequence[str], *, vectors: bool = False
+) -> Program[dict[str, Any]]:
+    """Return the points stored under these record ids, by record id."""
+    if not ids:
+        return {}
+    points = yield requests.retrieve(settings, [chunk_id_to_point_id(i) for i in ids], fields, vectors=vectors)
+    return {str(point.payload["id"]): point for point in points if point.payload and "id" in point.payload}
+
+
+def get(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Program[list[VectorRecord]]:
+    """Read records in the order asked."""
+    records = []
+    for part in batched(ids, _READ_BATCH):
+        stored = yield from _stored(settings, part, PASSAGE_FIELDS, vectors=True)
+        found = [stored[record_id] for record_id in part if record_id in stored]
+        records += [
+            record_of(point) for point in found if within is None or within.matches(metadata_of(point.payload) or {})
+        ]
+    return records
+
+
+def record_of(point: Any) -> VectorRecord:
+    """Return the record in a point that was read with its vector."""
+    vector = point.vector.get("", []) if isinstance(point.vector, Mapping) else point.vector
+    payload = point.payload
+    return VectorRecord(
+        id=payload["id"],
+        text=payload["text"],
+        embedding=[float(np.float32(x)) for x in vector],
+        source=payload.get("source"),
+        metadata=metadata_of(payload),
+    )
+
+
+def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Program[int]:
+    """Delete records by id."""
+    deleted = 0
+    for part in batched(ids, _READ_BATCH):
+        stored = yield from _stored(settings, part, ID_FIELDS if within is None else LISTING_FIELDS)
+        doomed = [
+            str(point.id)
+            for point in stored.values()
+            if within is None or within.matches(metadata_of(point.payload) or {})
+        ]
+        if doomed:
+            yield requests.delete_ids(settings, doomed)
+        deleted += len(doomed)
+    return deleted
+
+
+def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, without: Sequence[str] = ()) -> Program[int]:
+    """Delete what matches a filter and the conditions `must`, except the points of the ids `without`."""
+    condition = requests.narrowed(compiled, *must, without=without)
+    if compiled.exact:
+        removed = int((yield requests.count(settings, condition)).count)
+        if removed:
+            yield requests.delete_matching(settings, condition)
+        return removed
+    doomed: list[str] = []
+
+    def take(point_id: str, payload: Payload) -> None:
+        if compiled.matches(metadata_of(payload) or {}):
+            doomed.append(point_id)
+
+    yield from scrolled(settings, condition, LISTING_FIELDS, take)
+    for part in batched(doomed, _READ_BATCH):
+        yield requests.delete_ids(settings, part)
+    return len(doomed)
+
+
+def replace_documents(
+    settings: QdrantSettings, document_ids: Sequence[str], batch: RecordBatch, within: CompiledFilter | None
+) -> Program[int]:
+    """Write the new points, and only then delete those of the documents that are not among them."""
+    written = yield from upsert(settings, batch, within)
+    kept: dict[str, list[str]] = {}
+    for record_id in batch.ids:
+        kept.setdefault(document_id_of(record_id), []).append(chunk_id_to_point_id(record_id))
+    for part in batched(document_ids, _READ_BATCH):
+        keep = [point_id for document_id in part for point_id in kept.get(document_id, ())]
+        yield from remove(settings, within or NO_FILTER, requests.documents_condition(part), without=keep)
+    return written
+
+
+def update_metadata(
+    settings: QdrantSettings, document_id: str, effective: Mapping[str, JSON], within: CompiledFilter | None
+) -> Program[int]:
+    """Merge a patch into every chunk of a document, on the server."""
+    document = requests.documents_condition([document_id])
+    if within is None:
+        condition = conjunction([document])
+        written = int((yield requests.count(settings, condition)).count)
+        if written:
+            yield requests.patch(settings, effective, condition=condition)
+        return written
+    touched: list[str] = []
+
+    def take(point_id: str, payload: Payload) -> None:
+        metadata = metadata_of(payload) or {}
+        if not within.matches(metadata):
+            return
+        if not within.matches(merge_effective(metadata, effective)):
+            raise out_of_scope(str(payload.get("id")))
+        touched.append(point_id)
+
+    condition = requests.narrowed(within, document)
+    yield from scrolled(settings, condition, LISTING_FIELDS, take)
+    for part in batched(touched, _READ_BATCH):
+        # Asked for by a filter: a point that went away meanwhile is no error, one that left the scope is not touched.
+        ids = qdrant_models().HasIdCondition(has_id=part)
+        yield requests.patch(settings, effective, condition=requests.narrowed(within, document, ids))
+    return len(touched)
+
+
+def count(settings: QdrantSettings, compiled: CompiledFilter) -> Program[int]:
+    """Count what matches."""
+    if compiled.exact:
+        return int((yield requests.count(settings, compiled.native)).count)
+    ids = yield from matching_ids(settings, compiled)
+    return len(ids)
+
+
+def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[str]]:
+    """Return the ids of the records that match, in code-point order. The metadata is read only to be checked."""
+    ids: list[str] = []
+    check = compiled.native is not None or not compiled.exact
+
+    def take(point_id: str, payload: Payload) -> None:
+        if not check or compiled.matches(metadata_of(payload) or {}):
+            ids.append(payload["id"])
+
+    yield from scrolled(settings, compiled.native, LISTING_FIELDS if check else ID_FIELDS, take)
+    return sorted(ids)
+
+
+def document_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[str]]:
+    """Return the ids of the documents with a matching record."""
+    ids = yield from matching_ids(settings, compiled)
+    return sorted({document_id_of(record_id) for record_id in ids})
+
+
+def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[IndexedDocument]]:
+    """Return the documents with a matching record, each with the metadata of the first of these."""
+    first: dict[str, tuple[tuple[int, str, str], dict[str, JSON] | None]] = {}
+
+    def take(point_id: str, payload: Payload) -> None:
+        metadata = metadata_of(payload)
+        if not compiled.matches(metadata or {}):
+            return
+        record_id = str(payload["id"])
+        document_id, order = document_id_of(record_id), chunk_order_key(record_id)
+        if document_id not in first or order < first[document_id][0]:
+            first[document_id] = (order, metadata)
+
+    yield from scrolled(settings, compiled.native, LISTING_FIELDS, take)
+    return [IndexedDocument(document_id, first[document_id][1]) for document_id in sorted(first)]
+
+
+def fetch(settings: QdrantSettings, ids: Sequence[str], compiled: CompiledFilter) -> Program[list[VectorRecord]]:
+    """Read one batch of a scan; a record that no longer matches is left out."""
+    return (yield from get(settings, ids, compiled))
+
+
+def reindex_filters(settings: QdrantSettings) -> Program[int]:
+    """Compute the `agora` object of every point that has none of this format. Return how many were written."""
+    models = qdrant_models()
+    current = models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT))
+    condition = models.Filter(must_not=[current])
+    written = 0
+    while True:
+        # Always the first page: each round takes its points out of what the condition selects.
+        points, _ = yield requests.scroll(settings, condition, LISTING_FIELDS, None)
+        if not points:
+            return written
+        objects = {str(point.id): filter_object(metadata_of(point.payload)) for point in points}
+        yield requests.set_filter_object(settings, objects)
+        written += len(objects)
+
+
+def batched(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    """Cut a sequence into lists of at most `size`."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
