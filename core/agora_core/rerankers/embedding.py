@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agora_core.calling import acall, call, offers
+from agora_core.calling import acall, call
+from agora_core.embedding import aembed_query, checked_vectors, embed_query
 from agora_core.errors import EmbeddingError
 from agora_core.protocols import EmbeddingProvider
 from agora_core.records import Passage
@@ -40,12 +41,9 @@ class EmbeddingReranker:
         if not checked:
             return []
         texts = self._texts(checked)
-        if offers(self._embedder, "embed_query"):
-            query_vector = call(self._embedder, "embed_query", query)
-            vectors = call(self._embedder, "embed", texts)
-        else:
-            query_vector, *vectors = _with_query(call(self._embedder, "embed", [query, *texts]), texts)
-        return in_order(checked, _similarities(query_vector, vectors, len(texts)), top_k)
+        query_vector = embed_query(self._embedder, query)
+        vectors = call(self._embedder, "embed", texts)
+        return in_order(checked, self._similarities(query_vector, vectors, len(texts)), top_k)
 
     async def arerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
         """Do what `rerank` does without blocking the event loop."""
@@ -53,40 +51,31 @@ class EmbeddingReranker:
         if not checked:
             return []
         texts = self._texts(checked)
-        if offers(self._embedder, "embed_query"):
-            query_vector = await acall(self._embedder, "embed_query", query)
-            vectors = await acall(self._embedder, "embed", texts)
-        else:
-            query_vector, *vectors = _with_query(await acall(self._embedder, "embed", [query, *texts]), texts)
-        return in_order(checked, _similarities(query_vector, vectors, len(texts)), top_k)
+        query_vector = await aembed_query(self._embedder, query)
+        vectors = await acall(self._embedder, "embed", texts)
+        return in_order(checked, self._similarities(query_vector, vectors, len(texts)), top_k)
 
     def _texts(self, passages: Sequence[Passage]) -> list[str]:
         return [passage.text[: self._max_chars] for passage in passages]
 
-
-def _with_query(vectors: Any, texts: Sequence[str]) -> list[Any]:
-    """Return the vectors of the query and the texts, refusing another number of them."""
-    listed = list(vectors)
-    if len(listed) != len(texts) + 1:
-        raise EmbeddingError(f"the embedder answered with {len(listed)} vectors to {len(texts) + 1} texts")
-    return listed
-
-
-def _similarities(query_vector: Any, vectors: Any, count: int) -> list[float]:
-    """Return the cosine similarity of each vector to the query's."""
-    try:
-        query = np.asarray(query_vector, dtype=np.float64)
-        matrix = np.asarray(list(vectors), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise EmbeddingError("the embedder answered with something that is no vectors of one length") from None
-    if query.ndim != 1 or matrix.shape != (count, len(query)):
-        raise EmbeddingError(
-            f"the embedder answered with vectors of shape {matrix.shape} to {count} texts and {query.shape} to a query"
-        )
-    # Not a matrix product: BLAS may round equal rows differently by their place, and equals must stay equal.
-    products = (_unit(matrix) * _unit(query[None])).sum(axis=1)
-    similarities: list[float] = products.clip(-1.0, 1.0).tolist()
-    return similarities
+    def _similarities(self, query_vector: Any, vectors: Any, count: int) -> list[float]:
+        """Return the cosine similarity of each of `count` vectors to the query's."""
+        listed = list(checked_vectors(vectors, count, self._embedder))
+        try:
+            query = np.asarray(query_vector, dtype=np.float64)
+            matrix = np.asarray(listed, dtype=np.float64)
+        except (TypeError, ValueError):
+            name = type(self._embedder).__name__
+            raise EmbeddingError(f"{name} answered with something that is no vectors of one length") from None
+        if query.ndim != 1 or matrix.shape != (count, len(query)):
+            raise EmbeddingError(
+                f"{type(self._embedder).__name__} answered with vectors of shape {matrix.shape} to {count} texts "
+                f"and of shape {query.shape} to a query"
+            )
+        # Not a matrix product: BLAS may round equal rows differently by their place, and equals must stay equal.
+        products = (_unit(matrix) * _unit(query[None])).sum(axis=1)
+        similarities: list[float] = products.clip(-1.0, 1.0).tolist()
+        return similarities
 
 
 def _unit(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

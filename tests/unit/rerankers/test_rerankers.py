@@ -177,7 +177,7 @@ class TestEmbeddingReranker:
         half = math.sqrt(0.5)
         expected = {"same": 1.0, "tiny": 1.0, "half": half, "huge": half, "none": 0.0, "back": -1.0}
         assert scores == pytest.approx(expected)
-        assert len(embedder.asked) == 1
+        assert len(embedder.asked) == 2
 
     def test_a_zero_query_scores_all_zero(self, rerank: Any) -> None:
         found = rerank(EmbeddingReranker(Embedder()), "none", named("half", "same"))
@@ -192,7 +192,7 @@ class TestEmbeddingReranker:
         embedder = Embedder()
         (found,) = rerank(EmbeddingReranker(embedder, max_passage_chars=4), "q", named("halfway"))
         assert found.text == "halfway"
-        assert embedder.asked == [["q", "half"]]
+        assert embedder.asked == [["q"], ["half"]]
 
     def test_an_async_embedder_serves_the_async_colour_only(self) -> None:
         reranker = EmbeddingReranker(AsyncEmbedder())
@@ -203,17 +203,21 @@ class TestEmbeddingReranker:
     @pytest.mark.parametrize(
         ("answer", "message"),
         [
-            ([[1.0, 0.0]], "answered with 1 vectors to 3 texts"),
-            ([[1.0, 0.0]] * 4, "answered with 4 vectors to 3 texts"),
-            ([[1.0, 0.0], [1.0, 0.0], [1.0]], "no vectors of one length"),
-            ([[1.0], [1.0, 0.0], [1.0, 0.0]], "vectors of shape"),
-            ([["a"], ["b"], ["c"]], "no vectors of one length"),
+            ([[1.0, 0.0]], "returned 1 vectors for 2 texts"),
+            ([[1.0, 0.0]] * 4, "returned 4 vectors for 2 texts"),
+            ([[1.0, 0.0], [1.0]], "no vectors of one length"),
+            ([[1.0], [1.0]], r"vectors of shape \(2, 1\) to 2 texts and of shape \(2,\) to a query"),
+            ([["a"], ["b"]], "no vectors of one length"),
+            (5, "must return one vector per text, got int"),
         ],
     )
     def test_an_embedder_that_answers_wrongly(self, answer: Any, message: str, rerank: Any) -> None:
         class Wrong:
             def embed(self, _texts: Any) -> Any:
                 return answer
+
+            def embed_query(self, _text: str) -> Any:
+                return [1.0, 0.0]
 
         with pytest.raises(EmbeddingError, match=message):
             rerank(EmbeddingReranker(Wrong()), "q", named("half", "same"))
