@@ -32,14 +32,12 @@ def main() -> None:
     embedder = WordLlamaEmbeddingProvider()
     store, keyword = MemoryVectorStore(), KeywordRetriever()
     ingest_documents(DOCUMENTS, embedder=embedder, store=store, keyword=keyword)
-    hybrid = HybridRetriever([EmbeddingRetriever(embedder, store), keyword], weights=[0.3, 0.7])
+    hybrid = HybridRetriever([EmbeddingRetriever(embedder, store), keyword])
 
     # Who asks decides what can be found. The filter is bound here and no later argument can widen it.
     mine = hybrid.scoped({"acl": ["all"]})
 
-    prompt = ChatPromptTemplate.from_messages(
-        [("system", "You answer questions of staff."), ("human", "{question}")]
-    )
+    prompt = ChatPromptTemplate.from_messages([("system", "You answer questions of staff."), ("human", "{question}")])
     # Any chat model stands here; this one answers from a script.
     model = FakeListChatModel(responses=["You have 30 days of leave a year [1]."])
     inject = InjectContext(retriever=mine, top_k=2)

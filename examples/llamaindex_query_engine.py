@@ -44,9 +44,7 @@ def main() -> None:
     # Documents that LlamaIndex ingests itself; its own embedding model takes the place of ours.
     index = VectorStoreIndex.from_documents(
         [Document(text="The canteen opens at noon.", doc_id="canteen", metadata={"acl": ["all"]})],
-        storage_context=StorageContext.from_defaults(
-            vector_store=AgoraVectorStore(store=MemoryVectorStore())
-        ),
+        storage_context=StorageContext.from_defaults(vector_store=AgoraVectorStore(store=MemoryVectorStore())),
         embed_model=MockEmbedding(embed_dim=8),
     )
     nodes = index.as_retriever(similarity_top_k=1).retrieve("When is lunch?")

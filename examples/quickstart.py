@@ -96,9 +96,7 @@ def reference_documents() -> list[IngestDocument]:
 
 def folder_documents(folder: Path) -> list[IngestDocument]:
     """Return the Markdown and text files of a folder and its subfolders, one document per file."""
-    paths = sorted(
-        path for path in folder.rglob("*") if path.suffix.lower() in {".md", ".txt"} and path.is_file()
-    )
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".md", ".txt"} and path.is_file())
     return [
         IngestDocument(id=name, text=path.read_text(encoding="utf-8-sig", errors="replace"), source=name)
         for path in paths
@@ -119,9 +117,7 @@ def open_store(kind: str) -> Iterator[VectorStore]:
         # As root the server runs as another user, who must be able to enter the folder.
         with (
             tempfile.TemporaryDirectory(prefix="agora-demo-") as folder,
-            PgLexicalVectorStore.embedded(
-                Path(folder) / "data", dimension=DIMENSION, language="english"
-            ) as pg,
+            PgLexicalVectorStore.embedded(Path(folder) / "data", dimension=DIMENSION, language="english") as pg,
         ):
             pg.ensure_schema()
             yield pg
@@ -144,9 +140,9 @@ def build_index(documents: Sequence[IngestDocument], store: VectorStore) -> Inde
     seconds = time.perf_counter() - started
     dense = EmbeddingRetriever(embedder, store)
     keyword: Retriever = LexicalRetriever(store) if beside is None else beside
-    # The embedder is small and knows no word order, so the keyword leg weighs more.
-    hybrid = HybridRetriever([dense, keyword], weights=[0.3, 0.7])
-    reranked = RerankingRetriever(hybrid, EmbeddingReranker(embedder))
+    hybrid = HybridRetriever([dense, keyword])
+    # Embeddings give the keyword ranking a second opinion; what they found themselves needs none of theirs.
+    reranked = RerankingRetriever(keyword, EmbeddingReranker(embedder))
     return Index(dense, keyword, hybrid, reranked, chunks, seconds)
 
 
@@ -175,9 +171,14 @@ def show_passages(passages: Sequence[Passage], indent: str = "   ") -> None:
 
 def show_measures(index: Index, asked: Sequence[Question]) -> None:
     """Print how well and how fast each retriever finds the topics that answer the questions."""
-    print(f"   {'retriever':<12}{'nDCG@10':>9}{'recall@10':>12}{'ms per query':>15}")
-    for name in ("dense", "keyword", "hybrid", "reranked"):
-        retriever: Retriever = getattr(index, name)
+    rows = {
+        "dense": (index.dense, "similarity of embeddings"),
+        "keyword": (index.keyword, "BM25"),
+        "hybrid": (index.hybrid, "both, fused by rank"),
+        "reranked": (index.reranked, "keyword, ordered by embeddings"),
+    }
+    print(f"   {'retriever':<10}{'':<32}{'nDCG@10':>8}{'recall@10':>11}{'ms per query':>14}")
+    for name, (retriever, how) in rows.items():
         retriever.retrieve(asked[0].text)
         started = time.perf_counter()
         # A topic may take several places with its chunks; thirty of them hold ten topics or nearly so.
@@ -185,10 +186,8 @@ def show_measures(index: Index, asked: Sequence[Question]) -> None:
         milliseconds = (time.perf_counter() - started) / len(asked) * 1000
         pairs = list(zip(rankings, asked, strict=True))
         quality = sum(ndcg(ranking, question.answers) for ranking, question in pairs) / len(pairs)
-        found = sum(
-            len(question.answers & set(ranking)) / len(question.answers) for ranking, question in pairs
-        )
-        print(f"   {name:<12}{quality:>9.3f}{found / len(pairs):>12.3f}{milliseconds:>15.2f}")
+        found = sum(len(question.answers & set(ranking)) / len(question.answers) for ranking, question in pairs)
+        print(f"   {name:<10}{how:<32}{quality:>8.3f}{found / len(pairs):>11.3f}{milliseconds:>14.2f}")
 
 
 def show_people(retriever: Retriever, question: str) -> None:
@@ -214,9 +213,7 @@ def show_langchain(retriever: Retriever, question: str) -> None:
             return "reader"
 
         def _call(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> str:
-            marked = [
-                line for line in messages[0].text.splitlines() if line.startswith("[") and "] (" in line
-            ]
+            marked = [line for line in messages[0].text.splitlines() if line.startswith("[") and "] (" in line]
             sources = ", ".join(line.partition(")")[0] + ")" for line in marked)
             return f"(no real model) The {messages[0].type} message holds {sources}."
 
@@ -298,9 +295,7 @@ def show_folder(folder: Path, question: str, store: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo."""
-    parser = argparse.ArgumentParser(
-        description="Retrieval on Python's language reference or on your own files."
-    )
+    parser = argparse.ArgumentParser(description="Retrieval on Python's language reference or on your own files.")
     parser.add_argument("--store", choices=("memory", "postgres", "qdrant"), default="memory")
     parser.add_argument("--folder", type=Path, help="a folder of .md and .txt files to search instead")
     parser.add_argument("--ask", help="the question for --folder")
