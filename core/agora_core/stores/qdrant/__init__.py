@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agora_core.stores.qdrant.lexical import QdrantLexicalVectorStore
 from agora_core.stores.qdrant.store import QdrantStore
 
-__all__ = ["QdrantStore"]
+__all__ = ["QdrantLexicalVectorStore", "QdrantStore"]

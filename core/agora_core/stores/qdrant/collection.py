@@ -13,6 +13,8 @@ from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 
+# Under this name a collection's own metadata says how its text was indexed.
+METADATA_KEY: Final = "agora_text"
 # Each indexed key costs memory and is built for every point; a corpus with free-form keys must not make thousands.
 MAX_AUTOMATIC_INDEXES: Final = 64
 
@@ -64,7 +66,10 @@ def ensure(
     if settings.shard_key is not None and not settings.local:
         yield from _ensure_shard_keys(settings)
     info = yield Call("get_collection", {"collection_name": name})
-    differences = describe_differences(settings, info.config.params)
+    differences = [
+        *describe_differences(settings, info.config.params),
+        *describe_text_differences(settings, getattr(info.config, "metadata", None)),
+    ]
     if differences:
         raise SchemaError(
             f"the Qdrant collection {name!r} is not as this store needs it: {'; '.join(differences)}. "
@@ -95,6 +100,8 @@ def create(settings: QdrantSettings, options: Mapping[str, Any]) -> Call:
         arguments["sparse_vectors_config"] = {
             settings.sparse.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)
         }
+        # Kept with the collection, so that one opened with another tokenizer is told apart.
+        given["metadata"] = {**(given.get("metadata") or {}), METADATA_KEY: settings.sparse.fingerprint()}
     if settings.shard_key is not None:
         given.setdefault("sharding_method", models.ShardingMethod.CUSTOM)
     return Call("create_collection", {**arguments, **given})
@@ -133,6 +140,19 @@ def describe_differences(settings: QdrantSettings, params: Any) -> list[str]:
         elif getattr(sparse.modifier, "value", sparse.modifier) != "idf":
             differences.append(f"its sparse vector {name!r} is without the idf modifier")
     return differences
+
+
+def describe_text_differences(settings: QdrantSettings, metadata: Any) -> list[str]:
+    """Return how the sparse vectors of a collection were made otherwise than this store makes them, in words."""
+    made = metadata.get(METADATA_KEY) if isinstance(metadata, Mapping) else None
+    if settings.sparse is None or not isinstance(made, Mapping):
+        return []
+    mine = settings.sparse.fingerprint()
+    return [
+        f"its text was indexed with {name} {made.get(name)!r}, the store has {mine[name]!r}"
+        for name in mine
+        if made.get(name) != mine[name]
+    ]
 
 
 def base_indexes(settings: QdrantSettings) -> list[Call]:

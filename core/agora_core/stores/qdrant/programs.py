@@ -48,6 +48,33 @@ def scrolled(
             return
 
 
+def together(settings: QdrantSettings, parts: Sequence[Program[T]]) -> Program[list[T]]:
+    """Run programs that begin with a query side by side: their first queries travel in one request."""
+    results: dict[int, T] = {}
+    first: dict[int, Call] = {}
+    for n, part in enumerate(parts):
+        try:
+            first[n] = next(part)
+        except StopIteration as stop:
+            results[n] = stop.value
+    if first:
+        answers = yield requests.query_batch(settings, list(first.values()))
+        for n, answer in zip(first, answers, strict=True):
+            results[n] = yield from _resumed(parts[n], answer)
+    return [results[n] for n in range(len(parts))]
+
+
+def _resumed(part: Program[T], answer: Any) -> Program[T]:
+    """Go on with a program whose first call was answered."""
+    try:
+        call = part.send(answer)
+        while True:
+            call = part.send((yield call))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
 def upsert(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter | None) -> Program[int]:
     """Write records in batches; with `within`, refuse first what lies outside."""
     if within is not None:

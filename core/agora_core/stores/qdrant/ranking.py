@@ -39,8 +39,9 @@ def ranked(
     *,
     using: str | None = None,
     score: Callable[[float], float],
+    accept: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Program[list[Hit]]:
-    """Return the `top_k` matching points of highest `score`, equal scores by id.
+    """Return the `top_k` matching points of highest `score`, equal scores by id; `accept` judges payloads further.
 
     One more than `top_k` is asked for. Where the score at the cut reaches beyond what came back, or where the filter
     selects more than it should, more is asked for until the order is certain.
@@ -53,7 +54,11 @@ def ranked(
             settings, vector, compiled.native, limit=limit, fields=fields, using=using, exact=exact
         )
         hits = [Hit(str(p.payload["id"]), score(p.score), p.payload) for p in answer.points]
-        found = [hit for hit in hits if compiled.matches(metadata_of(hit.payload) or {})]
+        found = [
+            hit
+            for hit in hits
+            if compiled.matches(metadata_of(hit.payload) or {}) and (accept is None or accept(hit.payload))
+        ]
         if len(hits) < limit:
             if exact is None and not settings.local and using is None:
                 # A walk through the graph can end early under a filter; only an exact pass says that no more match.
@@ -62,7 +67,8 @@ def ranked(
             break
         if sum(hit.score > hits[-1].score for hit in found) >= top_k:
             break
-        limit, exact, fields = limit * _GROWTH, True if exact is None else exact, LISTING_FIELDS
+        limit, exact = limit * _GROWTH, True if exact is None else exact
+        fields = LISTING_FIELDS if accept is None else PASSAGE_FIELDS
     best = sorted(found, key=lambda hit: (-hit.score, hit.id))[:top_k]
     return best if fields is PASSAGE_FIELDS else (yield from _whole(settings, best))
 

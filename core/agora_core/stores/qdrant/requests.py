@@ -184,6 +184,26 @@ def query(
     )
 
 
+def query_batch(settings: QdrantSettings, queries: Sequence[Call]) -> Call:
+    """Ask several queries in one request; the answers come in their order."""
+    models = qdrant_models()
+    batch = [
+        models.QueryRequest(
+            query=one.arguments["query"],
+            using=one.arguments["using"],
+            filter=one.arguments["query_filter"],
+            limit=one.arguments["limit"],
+            with_payload=one.arguments["with_payload"],
+            with_vector=False,
+            params=one.arguments["search_params"],
+            shard_key=settings.shard_key,
+        )
+        for one in queries
+    ]
+    arguments = {"collection_name": settings.collection, "requests": batch, **settings.read_options}
+    return Call("query_batch_points", arguments)
+
+
 def documents_condition(document_ids: Iterable[str]) -> Any:
     """Return the condition that a point belongs to one of these documents."""
     models = qdrant_models()

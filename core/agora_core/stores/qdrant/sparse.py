@@ -1,18 +1,81 @@
-"""Sparse vectors of text, for Qdrant to weigh by idf."""
+"""Text as sparse vectors whose inner product is BM25, the idf being Qdrant's part.
+
+A term's index is a 32-bit digest, so any corpus, any number of writers and any language share one space without a
+vocabulary to keep. Two terms of a large vocabulary can share an index (of 100,000 terms about one pair does, of a
+million about a hundred): a hit is therefore read again and kept only where its text holds a term of the query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
+
+from agora_core.keyword.analysis import AnyTokenizer, passage_terms, query_terms
+from agora_core.keyword.bm25 import bm25_term_score
+from agora_core.stores.qdrant.filters import qdrant_models
+
+VECTOR_NAME: Final = "text"
+
+
+@lru_cache(maxsize=200_000)
+def term_index(term: str) -> int:
+    """Return the place of a term in every sparse vector: the first 32 bits of its BLAKE2b digest."""
+    return int.from_bytes(hashlib.blake2b(term.encode("utf-8"), digest_size=4).digest(), "little")
 
 
 @dataclass(frozen=True, slots=True)
 class SparseEncoder:
-    """Turns texts into sparse vectors."""
+    """Turns texts into sparse vectors: a passage by BM25 without its idf, a query by ones."""
 
-    vector_name: str
+    tokenizer: AnyTokenizer
+    k1: float
+    b: float
+    average_length: float
+    vector_name: str = VECTOR_NAME
+
+    def weights(self, text: str) -> dict[int, float]:
+        """Return what a passage holds: for each term's index tf (k1 + 1) / (tf + k1 (1 - b + b length / average))."""
+        terms, length = passage_terms(self.tokenizer, text)
+        weights: dict[int, float] = {}
+        for term, frequency in Counter(terms).items():
+            weight = bm25_term_score(frequency, length, self.average_length, k1=self.k1, b=self.b)
+            index = term_index(term)
+            weights[index] = weights.get(index, 0.0) + weight
+        return weights
 
     def documents(self, texts: Sequence[str]) -> list[Any]:
-        """Return the sparse vector of each text."""
-        raise NotImplementedError
+        """Return the sparse vector of each passage; one without a term has an empty vector."""
+        sparse = qdrant_models().SparseVector
+        vectors = []
+        for text in texts:
+            weights = self.weights(text)
+            vectors.append(sparse(indices=list(weights), values=list(weights.values())))
+        return vectors
+
+    def query(self, terms: Sequence[str]) -> Any:
+        """Return the sparse vector of a query with at least one term."""
+        indices = list(dict.fromkeys(map(term_index, terms)))
+        return qdrant_models().SparseVector(indices=indices, values=[1.0] * len(indices))
+
+    def query_terms(self, text: str) -> list[str]:
+        """Return the distinct terms of a query."""
+        return query_terms(self.tokenizer, text)
+
+    def holds_any(self, terms: Sequence[str]) -> Callable[[Mapping[str, Any]], bool]:
+        """Return the test whether a payload's text truly holds one of these terms."""
+        wanted = frozenset(terms)
+        return lambda payload: not wanted.isdisjoint(passage_terms(self.tokenizer, payload["text"])[0])
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return, as JSON, what decides about the vectors: an index made with another one does not fit."""
+        return {
+            "tokenizer": str(getattr(self.tokenizer, "name", type(self.tokenizer).__name__)),
+            "config": dict(getattr(self.tokenizer, "config", {})),
+            "k1": self.k1,
+            "b": self.b,
+            "average_length": self.average_length,
+        }
