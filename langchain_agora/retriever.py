@@ -1,0 +1,238 @@
+"""Retrievers in both directions: the core's wherever LangChain takes one, and any of theirs as a leg of ours."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
+from langchain_core.runnables import Runnable
+from pydantic import PrivateAttr, field_validator
+
+from agora_core.calling import acall, call, given, offers
+from agora_core.embedding import check_query
+from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
+from agora_core.filters import conjoin, matches_filter
+from agora_core.protocols import AnyFilter
+from agora_core.records import Passage
+from agora_core.retrievers.base import BaseRetriever as CoreRetriever
+from agora_core.retrievers.base import at_least
+from agora_core.scoped import ScopedRetriever
+from agora_core.validation import check_min_score, check_top_k
+from langchain_agora.documents import to_document, to_passages
+from langchain_agora.filters import to_core_filter
+from langchain_agora.scope import Scope, ScopeFunction, aresolve_scope, bound_config, resolve_scope
+from langchain_agora.vectorstore_retriever import ConfigAwareRetriever, child_config
+
+
+class AgoraRetriever(ConfigAwareRetriever):
+    """Any retriever of the core (embedding, keyword, hybrid, reranking, your own) wherever LangChain takes one.
+
+    ```python
+    retriever = AgoraRetriever(retriever=hybrid, k=5, filter={"acl": ["all"]})
+    retriever.invoke("leave")
+    retriever.invoke("leave", k=3, filter={"year": {"$gte": 2020}}, min_score=0.2)
+    ```
+    """
+
+    retriever: Any
+    """Any object with `retrieve` or `aretrieve`."""
+
+    k: int = 5
+    """How many documents at most, 1 or more; a call's own `k` counts before it."""
+
+    filter: Any = None
+    """A bound: a mapping, an expression or an operator dict. A call's own `filter` only narrows it."""
+
+    min_score: float | None = None
+    """The least score, on the scale of the retriever; a call's own `min_score` counts before it."""
+
+    score_key: str | None = None
+    """The metadata key under which the score is put; None leaves it out."""
+
+    source_key: str | None = None
+    """The metadata key under which the citation label is put where there is none of that name; None leaves it out."""
+
+    _scopes: tuple[ScopeFunction, ...] = PrivateAttr(default=())
+
+    @field_validator("retriever")
+    @classmethod
+    def _check_retriever(cls, value: Any) -> Any:
+        if not offers(value, "retrieve"):
+            raise InvalidArgumentError(
+                f"retriever must have retrieve or aretrieve, got {type(value).__name__}; "
+                "a retriever of LangChain's becomes one of the core's through LangChainRetriever"
+            )
+        return value
+
+    @field_validator("k", mode="before")
+    @classmethod
+    def _check_k(cls, value: Any) -> int:
+        return check_top_k(value, argument="k")
+
+    @field_validator("min_score", mode="before")
+    @classmethod
+    def _check_min_score(cls, value: Any) -> float | None:
+        return check_min_score(value)
+
+    @field_validator("filter")
+    @classmethod
+    def _check_filter(cls, value: Any) -> Any:
+        return None if value is None else to_core_filter(value)
+
+    def scoped(self, scope: Scope) -> AgoraRetriever:
+        """Return a view in which `scope` always holds: a filter, or a function of the run's config.
+
+        See `AgoraVectorStore.scoped` for what the function is given; None or a raise fails the call.
+        """
+        if callable(scope):
+            view = self.model_copy()
+            view._scopes = (*self._scopes, scope)
+            return view
+        return self.model_copy(update={"retriever": ScopedRetriever(self.retriever, to_core_filter(scope))})
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Document]:
+        retriever = self.retriever
+        with bound_config(child_config(run_manager)):
+            for scope in self._scopes:
+                retriever = ScopedRetriever(retriever, resolve_scope(scope))
+            found = call(retriever, "retrieve", query, **self._options(k, filter, min_score))
+        return self._documents(found)
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[Document]:
+        retriever = self.retriever
+        with bound_config(child_config(run_manager)):
+            for scope in self._scopes:
+                retriever = ScopedRetriever(retriever, await aresolve_scope(scope))
+            found = await acall(retriever, "retrieve", query, **self._options(k, filter, min_score))
+        return self._documents(found)
+
+    def _options(self, k: int | None, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
+        narrowed = self.filter
+        if filter is not None:
+            own = to_core_filter(filter)
+            narrowed = own if narrowed is None else conjoin(narrowed, own)
+        floor = self.min_score if min_score is None else check_min_score(min_score)
+        top_k = self.k if k is None else check_top_k(k, argument="k")
+        return {"top_k": top_k, **given(filter=narrowed, min_score=floor)}
+
+    def _documents(self, found: list[Passage]) -> list[Document]:
+        return [to_document(passage, source_key=self.source_key, score_key=self.score_key) for passage in found]
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        """Name the store and the embedder in traces, where the core's retriever shows them."""
+        params = super()._get_ls_params(**kwargs)
+        params["ls_retriever_name"] = "agora"
+        store, embedder = getattr(self.retriever, "store", None), getattr(self.retriever, "embedder", None)
+        if store is not None:
+            params["ls_vector_store_provider"] = type(store).__name__
+        if embedder is not None:
+            model = getattr(embedder, "model", None)
+            params["ls_embedding_provider"] = type(embedder).__name__
+            params["ls_embedding_model"] = model if isinstance(model, str) else type(embedder).__name__
+        return params
+
+
+class LangChainRetriever(CoreRetriever):
+    """Any retriever of LangChain's as one of the core's: a leg of a hybrid, or the base of a reranking.
+
+    A filter holds whatever the retriever does with it: what comes back is matched against the document's metadata, by
+    the core's rules. Where the retriever takes filters of its own under `filter_key`, it is given them too, so that
+    the top-k are full.
+    """
+
+    def __init__(
+        self,
+        retriever: Runnable[str, Any],
+        *,
+        id_key: str | None = None,
+        source_key: str | None = "source",
+        score_key: str | None = None,
+        filter_key: str | None = None,
+    ) -> None:
+        """Stand on anything that is invoked with a query and returns documents.
+
+        Args:
+            retriever: a `BaseRetriever`, or a chain that ends in documents.
+            id_key: the metadata key that holds the id of a document without one; a hash of its content otherwise.
+            source_key: the metadata key that holds the citation label.
+            score_key: the metadata key that holds the score, higher is better; 1 / rank otherwise.
+            filter_key: the keyword under which a call's filter is passed on. Retrievers of this package take theirs
+                under `filter` without being told.
+
+        Raises:
+            InvalidArgumentError: `retriever` cannot be invoked.
+        """
+        if not callable(getattr(retriever, "invoke", None)):
+            raise InvalidArgumentError(f"retriever must be a Runnable, got {type(retriever).__name__}")
+        self.retriever = retriever
+        self.id_key, self.source_key, self.score_key = id_key, source_key, score_key
+        self._filter_key = filter_key or ("filter" if isinstance(retriever, ConfigAwareRetriever) else None)
+        self._takes_k = _takes(retriever, "k")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.retriever).__name__})"
+
+    def retrieve(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> list[Passage]:
+        """Retrieve; a floor needs a `score_key`, for ranks are no scores.
+
+        Raises:
+            UnsupportedOperationError: `min_score` is given and no `score_key`.
+        """
+        options = self._options(query, top_k, filter, min_score)
+        return self._passages(self.retriever.invoke(query, **options), top_k, filter, min_score)
+
+    async def aretrieve(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> list[Passage]:
+        """Async twin of `retrieve`."""
+        options = self._options(query, top_k, filter, min_score)
+        return self._passages(await self.retriever.ainvoke(query, **options), top_k, filter, min_score)
+
+    def _options(self, query: str, top_k: int, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
+        check_query(query)
+        check_top_k(top_k)
+        if min_score is not None and self.score_key is None:
+            raise UnsupportedOperationError(
+                f"{self!r} has no scores to hold against min_score; name the metadata key of the scores: score_key=..."
+            )
+        check_min_score(min_score)
+        if filter is not None:
+            matches_filter(None, filter)
+        options: dict[str, Any] = {"k": top_k} if self._takes_k else {}
+        if filter is not None and self._filter_key is not None:
+            options[self._filter_key] = filter
+        return options
+
+    def _passages(self, documents: Any, top_k: int, filter: AnyFilter | None, min_score: float | None) -> list[Passage]:
+        found = to_passages(documents, id_key=self.id_key, source_key=self.source_key, score_key=self.score_key)
+        kept = [passage for passage in found if filter is None or matches_filter(passage.metadata, filter)]
+        return at_least(kept, min_score)[:top_k]
+
+
+def _takes(retriever: Any, name: str) -> bool:
+    """Say whether a LangChain retriever obeys the keyword `name` of a call, and does not silently drop it."""
+    if not isinstance(retriever, BaseRetriever):
+        return False
+    parameters = inspect.signature(retriever._get_relevant_documents).parameters
+    return name in parameters or any(kind.kind is kind.VAR_KEYWORD for kind in parameters.values())

@@ -1,0 +1,95 @@
+"""Inject mode in a graph of one's own: the retrieval as a LangGraph task, whose result a resumed run reuses."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from langgraph.func import task
+
+from agora_core.inject import ContextInjector, RetrievalFilter, passage_to_dict
+from agora_core.protocols import Retriever
+from langchain_agora.scope import translated
+
+# Its overloads cannot be matched by a decorator that is called with a function of unknown parameters.
+_task: Any = task
+
+
+def retrieve_task(
+    retriever: Retriever,
+    *,
+    top_k: int = 5,
+    retrieval_filter: RetrievalFilter | None = None,
+    min_score: float | None = None,
+    name: str = "agora_retrieve",
+) -> Any:
+    """Return a task `(query, actor=None)` whose result is the passages as plain JSON objects.
+
+    It is called inside an `@entrypoint` or a node of a graph with a checkpointer, and gives a future:
+    `passages = passages_from_step(task(query, actor).result())` in sync code, `await task(query, actor)` in async code.
+    The filter is derived inside the task. A resumed run reuses what the first one retrieved, whoever resumes it.
+
+    Args:
+        retriever: any retriever of the core.
+        top_k: passages, 1 or more.
+        retrieval_filter: called with `actor`; a raise, None or anything that is no filter fails the task.
+        min_score: a floor on the retriever's scores.
+        name: the name of the task in traces.
+    """
+    injector = _injector(retriever, top_k, retrieval_filter, min_score)
+
+    def retrieve(query: str, actor: Any = None) -> list[dict[str, Any]]:
+        return [passage_to_dict(passage) for passage in injector.inject(query, actor=actor).passages]
+
+    return _task(name=name)(retrieve)
+
+
+def aretrieve_task(
+    retriever: Retriever,
+    *,
+    top_k: int = 5,
+    retrieval_filter: RetrievalFilter | None = None,
+    min_score: float | None = None,
+    name: str = "agora_retrieve",
+) -> Any:
+    """Async twin of `retrieve_task`; its task is awaited."""
+    injector = _injector(retriever, top_k, retrieval_filter, min_score)
+
+    async def retrieve(query: str, actor: Any = None) -> list[dict[str, Any]]:
+        injection = await injector.ainject(query, actor=actor)
+        return [passage_to_dict(passage) for passage in injection.passages]
+
+    return _task(name=name)(retrieve)
+
+
+def task_step(name: str, fn: Callable[[], Any]) -> Any:
+    """The `step` of a `ContextInjector` that is used inside an `@entrypoint` or a node of a graph with a checkpointer.
+
+    ```python
+    injector = ContextInjector(retriever, step=task_step)
+
+
+    @entrypoint(checkpointer=checkpointer)
+    def turn(question: str) -> str:
+        injection = injector.inject(question, system=PROMPT, actor=...)
+        return model.invoke([("system", injection.system), ("human", question)]).text
+    ```
+    """
+    return _task(name=f"agora_{name}")(fn)().result()
+
+
+async def atask_step(name: str, fn: Callable[[], Any]) -> Any:
+    """Async twin of `task_step`, for `ainject`."""
+
+    async def run() -> Any:
+        result = fn()
+        return await result if inspect.isawaitable(result) else result
+
+    return await _task(name=f"agora_{name}")(run)()
+
+
+def _injector(
+    retriever: Retriever, top_k: int, retrieval_filter: RetrievalFilter | None, min_score: float | None
+) -> ContextInjector:
+    return ContextInjector(retriever, top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score)

@@ -1,0 +1,74 @@
+"""Retrievers that hand the run's config on: what `as_retriever` returns, and the base that ours share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config, patch_config
+from langchain_core.vectorstores import VectorStoreRetriever
+from pydantic import ConfigDict, model_validator
+
+from agora_core.filters import conjoin
+from langchain_agora.filters import to_core_filter
+from langchain_agora.scope import bound_config
+
+
+class ConfigAwareRetriever(BaseRetriever):
+    """A retriever whose config reaches the scopes and the runnables inside it."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Retrieve; see `BaseRetriever.invoke`."""
+        with bound_config(config):
+            return super().invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:
+        """Retrieve; see `BaseRetriever.ainvoke`."""
+        with bound_config(config):
+            return await super().ainvoke(input, config, **kwargs)
+
+
+def child_config(
+    run_manager: CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun,
+) -> RunnableConfig:
+    """Return the current config with the callbacks of a run, so that inner runs are traced as its children."""
+    return patch_config(ensure_config(), callbacks=run_manager.get_child())
+
+
+class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
+    """LangChain's vector store retriever, with a filter that a call can narrow and not replace."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_any_number(cls, values: dict[str, Any]) -> dict[str, Any]:
+        # LangChain's own check, which runs after this one, takes a float only: a threshold of 1 would be refused.
+        search_kwargs = values.get("search_kwargs") or {}
+        threshold = search_kwargs.get("score_threshold")
+        if isinstance(threshold, int) and not isinstance(threshold, bool):
+            values = {**values, "search_kwargs": {**search_kwargs, "score_threshold": float(threshold)}}
+        return values
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        with bound_config(child_config(run_manager)):
+            return super()._get_relevant_documents(query, run_manager=run_manager, **self._narrowed(kwargs))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        with bound_config(child_config(run_manager)):
+            return await super()._aget_relevant_documents(query, run_manager=run_manager, **self._narrowed(kwargs))
+
+    def _narrowed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        if "filter" not in kwargs:
+            return kwargs
+        bound, own = self.search_kwargs.get("filter"), kwargs["filter"]
+        if bound is None or own is None:
+            return {**kwargs, "filter": bound if own is None else own}
+        return {**kwargs, "filter": conjoin(to_core_filter(bound), to_core_filter(own))}
