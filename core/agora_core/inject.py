@@ -34,12 +34,16 @@ _BLANK: Final = r"\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2
 # An opening or closing fence in any case and spacing, whole or cut short, with the look-alikes of its marks.
 # No two runs of one class stand side by side, so that matching takes linear time.
 _FENCE: Final = re.compile(
-    r"[<\uff1c\ufe64\u2039\u27e8\u3008]"
-     rf"(?=[{_BLANK}/\\\uff0f\u2044\u2215]*"
-    + f"[{_BLANK}]*".join("retrieved")
-    + rf"[{_BLANK}_\uff3f\-\u2010-\u2015]*"
-    + f"[{_BLANK}]*".join("context")
-    + ")",
+    "".join(
+        (
+            r"[<\uff1c\ufe64\u2039\u27e8\u3008]",
+            rf"(?=[{_BLANK}/\\\uff0f\u2044\u2215]*",
+            f"[{_BLANK}]*".join("retrieved"),
+            rf"[{_BLANK}_\uff3f\-\u2010-\u2015]*",
+            f"[{_BLANK}]*".join("context"),
+            ")",
+        )
+    ),
     re.IGNORECASE,
 )
 _LINE_BREAKS: Final = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")

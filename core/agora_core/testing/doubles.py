@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agora_core.calling import given
+from agora_core.errors import InvalidArgumentError
 from agora_core.ingestion import ingest_documents
 from agora_core.protocols import EmbeddingProvider
 from agora_core.records import IngestDocument, Passage
 from agora_core.retrievers.embedding import EmbeddingRetriever
-from agora_core.validation import check_dimension, check_top_k
+from agora_core.validation import check_dimension
 
 _TOKEN = re.compile(r"[a-z0-9]+")
 
@@ -50,8 +51,12 @@ class FakeReranker:
     """Scores a passage by how many different words of the query it holds; equal scores keep their order."""
 
     def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
-        """Return the best `top_k` passages, all where it is None, with their new scores."""
-        limit = None if top_k is None else check_top_k(top_k)
+        """Return the best `top_k` passages, all where it is None, with their new scores.
+
+        A stand-in for a reranker obeys what it is told: 0 gives none. It is the retrievers that refuse it.
+        """
+        if top_k is not None and top_k < 0:
+            raise InvalidArgumentError(f"top_k must be 0 or more, got {top_k}")
         words = set(tokens_of(query))
         scored = [
             Passage(
@@ -63,7 +68,7 @@ class FakeReranker:
             )
             for passage in passages
         ]
-        return sorted(scored, key=lambda passage: -passage.score)[:limit]
+        return sorted(scored, key=lambda passage: -passage.score)[:top_k]
 
     async def arerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
         """Async twin of `rerank`."""
