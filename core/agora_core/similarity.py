@@ -189,8 +189,7 @@ def maximal_marginal_relevance(
         DimensionMismatchError: a vector has another length than the query.
     """
     top_k = check_top_k(top_k)
-    if isinstance(lambda_mult, bool) or not isinstance(lambda_mult, (int, float)) or not 0 <= lambda_mult <= 1:
-        raise InvalidArgumentError(f"lambda_mult must be a number from 0 to 1, got {lambda_mult!r}")
+    _check_share(lambda_mult)
     query = _vector(query_embedding, "query_embedding")
     vectors = _matrix(embeddings, len(query))
     if not len(vectors):
@@ -212,6 +211,11 @@ def maximal_marginal_relevance(
         gain[best] = -np.inf
         np.maximum(nearest, vectors @ vectors[best], out=nearest)
     return picked
+
+
+def _check_share(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"lambda_mult must be a number from 0 to 1, got {value!r}")
 
 
 def _matrix(embeddings: Any, dimension: int) -> FloatArray:

@@ -207,7 +207,8 @@ class MemoryVectorStore(BaseVectorStore):
 
     def _matching_rows(self, filter: AnyFilter | None) -> list[int]:
         rows = self._select(filter)
-        return (self._table.live_rows() if rows is None else rows).tolist()
+        chosen: list[int] = (self._table.live_rows() if rows is None else rows).tolist()
+        return chosen
 
     # Reading --------------------------------------------------------------------------------------------------------
 

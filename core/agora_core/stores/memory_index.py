@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Union
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,7 @@ class Posting:
 
 
 # A value that one row holds costs no object of its own.
-Entry = Union[int, Posting]
+Entry = int | Posting
 Table = dict[Any, Entry]
 
 
@@ -104,7 +104,7 @@ def _append(table: Table, key: Any, row: int) -> None:
     entry = table.get(key)
     if entry is None:
         table[key] = row
-    elif type(entry) is not int:
+    elif isinstance(entry, Posting):
         entry.append(row)
     elif entry != row:
         table[key] = Posting((entry, row))
@@ -114,7 +114,7 @@ def _insert(table: Table, key: Any, row: int) -> None:
     entry = table.get(key)
     if entry is None:
         table[key] = row
-    elif type(entry) is not int:
+    elif isinstance(entry, Posting):
         entry.insert(row)
     elif entry != row:
         table[key] = Posting(sorted((entry, row)))
@@ -124,7 +124,7 @@ def _discard(table: Table, key: Any, row: int) -> None:
     entry = table.get(key)
     if entry is None:
         return
-    if type(entry) is not int:
+    if isinstance(entry, Posting):
         entry.discard(row)
     elif entry == row:
         del table[key]
@@ -263,10 +263,10 @@ class MetadataIndex:
                     entry = index.strings.get(value)
                     if entry is None:
                         index.strings[value] = row
-                    elif type(entry) is int:
-                        index.strings[value] = Posting((entry, row))
-                    else:
+                    elif isinstance(entry, Posting):
                         entry.rows.append(row)
+                    else:
+                        index.strings[value] = Posting((entry, row))
                 else:
                     index.append(row, value)
             for path, index in nested.items():
@@ -347,12 +347,13 @@ class MetadataIndex:
         singles: list[int] = []
         parts: list[RowSet] = []
         for entry in entries:
-            if type(entry) is int:
-                singles.append(entry)
+            if isinstance(entry, Posting):
+                parts.append(entry.read())
             elif entry is not None:
-                parts.append(entry.read())  # type: ignore[union-attr] # an int is excluded above
+                singles.append(entry)
         if singles:
-            parts.append(np.sort(np.array(singles, dtype=np.int32)))
+            # Unique, because several members of one row's list may each be held by that row alone.
+            parts.append(np.unique(np.array(singles, dtype=np.int32)))
         return self._any(parts)
 
     def _any(self, sets: Sequence[RowSet]) -> RowSet:

@@ -195,13 +195,16 @@ class RowTable:
 
         self._matrix, self._factors, self._alive = grown(self._matrix), grown(self._factors), grown(self._alive)
 
-    def _factors_of(self, vectors: Float32Array) -> npt.NDArray[Any]:
+    def _factors_of(self, vectors: Float32Array) -> Float32Array:
         squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         norms = np.sqrt(squares)
         if len(norms):
             self._largest_norm = max(self._largest_norm, float(norms.max()))
             self._extreme |= bool(((norms != 0) & ((norms < SMALL_NORM) | (norms > LARGE_NORM))).any())
         if self.metric == "cosine":
-            return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= SMALL_NORM)
+            factors = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= SMALL_NORM)
+        else:
+            factors = squares / 2
         with np.errstate(over="ignore"):
-            return (squares / 2).astype(np.float32)
+            narrow: Float32Array = factors.astype(np.float32)
+        return narrow
