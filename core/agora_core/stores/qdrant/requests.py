@@ -10,6 +10,7 @@ import numpy as np
 
 from agora_core.records import JSON, chunk_id_to_point_id
 from agora_core.stores.qdrant.filters import CompiledFilter, conjunction, qdrant_models
+from agora_core.stores.qdrant.local_mode import settled
 from agora_core.stores.qdrant.payload import DOCUMENT_KEY, patched_slots, point_payload
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import Float32Array, RecordBatch
@@ -43,7 +44,9 @@ def unit_vectors(vectors: Float32Array) -> Float32Array:
 
 def stored_vectors(settings: QdrantSettings, vectors: Float32Array) -> Float32Array:
     """Return vectors as the collection keeps them, for writing and for asking."""
-    return unit_vectors(vectors) if settings.metric == "cosine" else vectors
+    if settings.metric != "cosine":
+        return vectors
+    return settled(unit_vectors(vectors)) if settings.local and vectors.ndim == 2 else unit_vectors(vectors)
 
 
 def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
