@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
 
 from agora_core.calling import acall, call, given
-from agora_core.embedding import check_query, checked_vectors
-from agora_core.errors import InvalidArgumentError, UnsafeRemovalError
-from agora_core.metadata import MetadataPatch
-from agora_core.protocols import AnyFilter, EmbeddingProvider
-from agora_core.records import ChunkRecord, Embedding, Passage, VectorRecord
-from agora_core.scoped import ScopedVectorStore
+from agora_core.embedding import check_query
+from agora_core.protocols import AnyFilter
+from agora_core.records import Embedding, Passage, VectorRecord
 from agora_core.similarity import maximal_marginal_relevance, relevance_score, score_of_relevance
-from agora_core.stores.base import OnWrite
 from agora_core.validation import check_min_score, check_top_k
-from langchain_agora.documents import to_chunks, to_document, to_records
-from langchain_agora.embeddings import as_embeddings
+from langchain_agora.documents import to_document
 from langchain_agora.filters import to_core_filter
-from langchain_agora.scope import Scope, ScopeFunction, aresolve_scope, resolve_scope
 from langchain_agora.vectorstore_retriever import AgoraVectorStoreRetriever
+from langchain_agora.vectorstore_writing import WritableVectorStore
 
-SelfT = TypeVar("SelfT", bound="AgoraVectorStore")
 
-
-class AgoraVectorStore(VectorStore):
+class AgoraVectorStore(WritableVectorStore):
     """A LangChain vector store over any store of the core: memory, Postgres, Qdrant or your own.
 
     Ids are kept as they are given, metadata comes back equal, and every method has an async twin that uses the store's
@@ -69,250 +60,6 @@ class AgoraVectorStore(VectorStore):
     A `filter` is one of the core's (mapping or expression) or an operator dict; see
     `langchain_agora.filters.to_core_filter` for its grammar.
     """
-
-    def __init__(self, store: Any, embedding: Embeddings | EmbeddingProvider, *, source_key: str | None = None) -> None:
-        """Stand on a store of the core and an embedding model, LangChain's or the core's.
-
-        Args:
-            store: any object with `upsert` and `search` (or their async twins) and, where those methods are used,
-                `get`, `delete`, `remove_where` and `update_metadata`. Closed by who opened it.
-            embedding: embeds documents and queries.
-            source_key: the metadata key whose text is kept as the citation label (`Passage.source`) too, and under
-                which a label that was stored otherwise is shown. None keeps labels and metadata apart.
-        """
-        if not callable(getattr(store, "search", None)) and not callable(getattr(store, "asearch", None)):
-            raise InvalidArgumentError(f"store must have search or asearch, got {type(store).__name__}")
-        self.store = store
-        self.embedding = as_embeddings(embedding)
-        self.source_key = source_key
-        self._scopes: tuple[tuple[ScopeFunction, OnWrite], ...] = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.store!r}, {type(self.embedding).__name__})"
-
-    @property
-    def embeddings(self) -> Embeddings:
-        """The embedding model."""
-        return self.embedding
-
-    # -- scope ---------------------------------------------------------------------------------------------------------
-
-    def scoped(self, scope: Scope, *, on_write: OnWrite = "check") -> AgoraVectorStore:
-        """Return a view that no argument can widen: reads, writes and removals touch only what matches `scope`.
-
-        Args:
-            scope: a filter, or a function that takes the run's config and returns one. The function is called anew for
-                each call, with the config as a dict; `config["configurable"]` holds what `invoke(..., config=...)` was
-                given, `config["context"]` the context of a LangGraph run, None outside of one. Returning None or
-                raising fails the call.
-            on_write: `check` refuses a document outside the scope, `stamp` writes the scope's plain values into it.
-
-        Raises:
-            InvalidFilterError: the filter could not be built.
-        """
-        if callable(scope):
-            view = self._over(self.store)
-            view._scopes = (*self._scopes, (scope, on_write))
-            return view
-        return self._over(ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write))
-
-    def _over(self, store: Any) -> AgoraVectorStore:
-        view = type(self)(store, self.embedding, source_key=self.source_key)
-        view._scopes = self._scopes
-        return view
-
-    def _bound(self) -> Any:
-        store = self.store
-        for scope, on_write in self._scopes:
-            store = ScopedVectorStore(store, resolve_scope(scope), on_write=on_write)
-        return store
-
-    async def _abound(self) -> Any:
-        store = self.store
-        for scope, on_write in self._scopes:
-            store = ScopedVectorStore(store, await aresolve_scope(scope), on_write=on_write)
-        return store
-
-    # -- writing -------------------------------------------------------------------------------------------------------
-
-    def add_documents(  # type: ignore[override] # without **kwargs, so that a misspelt keyword raises
-        self,
-        documents: Iterable[Document],
-        ids: Sequence[str | None] | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> list[str]:
-        """Embed and store documents, replacing text, vector and metadata of those with the same id; all or nothing.
-
-        Args:
-            documents: a document without an id is given a UUID; the documents themselves are not changed.
-            ids: one for each document, before the documents' own; None where there is none.
-            batch_size: texts embedded at a time, all at once where it is None. They are stored together.
-
-        Returns:
-            The ids, in the order of the documents.
-
-        Raises:
-            InvalidArgumentError: there are more or fewer ids than documents.
-            InvalidMetadataError: metadata is not JSON; nothing was embedded.
-            ScopeViolationError: a document lies outside the scope; nothing was written.
-        """
-        store = self._bound()
-        chunks = to_chunks(documents, ids, source_key=self.source_key)
-        vectors: list[Embedding] = []
-        for texts in _batches(chunks, batch_size):
-            vectors += checked_vectors(self.embedding.embed_documents(texts), len(texts), self.embedding)
-        if chunks:
-            call(store, "upsert", to_records(chunks, vectors))
-        return [chunk.id for chunk in chunks]
-
-    async def aadd_documents(  # type: ignore[override]
-        self,
-        documents: Iterable[Document],
-        ids: Sequence[str | None] | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> list[str]:
-        """Async twin of `add_documents`."""
-        store = await self._abound()
-        chunks = to_chunks(documents, ids, source_key=self.source_key)
-        vectors: list[Embedding] = []
-        for texts in _batches(chunks, batch_size):
-            vectors += checked_vectors(await self.embedding.aembed_documents(texts), len(texts), self.embedding)
-        if chunks:
-            await acall(store, "upsert", to_records(chunks, vectors))
-        return [chunk.id for chunk in chunks]
-
-    def add_texts(  # type: ignore[override]
-        self,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any] | None] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        batch_size: int | None = None,
-    ) -> list[str]:
-        """Store texts with one mapping of metadata each; see `add_documents`."""
-        return self.add_documents(_from_texts(texts, metadatas), ids, batch_size=batch_size)
-
-    async def aadd_texts(  # type: ignore[override]
-        self,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any] | None] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        batch_size: int | None = None,
-    ) -> list[str]:
-        """Async twin of `add_texts`."""
-        return await self.aadd_documents(_from_texts(texts, metadatas), ids, batch_size=batch_size)
-
-    @classmethod
-    def from_texts(  # type: ignore[override]
-        cls: type[SelfT],
-        texts: Iterable[str],
-        embedding: Embeddings | EmbeddingProvider,
-        metadatas: Sequence[Mapping[str, Any] | None] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        store: Any = None,
-        source_key: str | None = None,
-        batch_size: int | None = None,
-    ) -> SelfT:
-        """Return a vector store with these texts in it, over a new memory store where `store` is None."""
-        vectors = cls(_given_or_new(store), embedding, source_key=source_key)
-        vectors.add_texts(texts, metadatas, ids=ids, batch_size=batch_size)
-        return vectors
-
-    @classmethod
-    async def afrom_texts(  # type: ignore[override]
-        cls: type[SelfT],
-        texts: Iterable[str],
-        embedding: Embeddings | EmbeddingProvider,
-        metadatas: Sequence[Mapping[str, Any] | None] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        store: Any = None,
-        source_key: str | None = None,
-        batch_size: int | None = None,
-    ) -> SelfT:
-        """Async twin of `from_texts`."""
-        vectors = cls(_given_or_new(store), embedding, source_key=source_key)
-        await vectors.aadd_texts(texts, metadatas, ids=ids, batch_size=batch_size)
-        return vectors
-
-    @classmethod
-    def from_documents(  # type: ignore[override]
-        cls: type[SelfT],
-        documents: Iterable[Document],
-        embedding: Embeddings | EmbeddingProvider,
-        *,
-        ids: Sequence[str | None] | None = None,
-        store: Any = None,
-        source_key: str | None = None,
-        batch_size: int | None = None,
-    ) -> SelfT:
-        """Return a vector store with these documents in it; see `from_texts`."""
-        vectors = cls(_given_or_new(store), embedding, source_key=source_key)
-        vectors.add_documents(documents, ids, batch_size=batch_size)
-        return vectors
-
-    @classmethod
-    async def afrom_documents(  # type: ignore[override]
-        cls: type[SelfT],
-        documents: Iterable[Document],
-        embedding: Embeddings | EmbeddingProvider,
-        *,
-        ids: Sequence[str | None] | None = None,
-        store: Any = None,
-        source_key: str | None = None,
-        batch_size: int | None = None,
-    ) -> SelfT:
-        """Async twin of `from_documents`."""
-        vectors = cls(_given_or_new(store), embedding, source_key=source_key)
-        await vectors.aadd_documents(documents, ids, batch_size=batch_size)
-        return vectors
-
-    def delete(  # type: ignore[override]
-        self, ids: Sequence[str] | None = None, *, filter: AnyFilter | None = None
-    ) -> bool:
-        """Delete by id, by filter, or what has one of the ids and matches. Ids that are not there are no error.
-
-        Returns:
-            True.
-
-        Raises:
-            UnsafeRemovalError: neither is given, or a filter alone bounds nothing (`{}`); nothing was deleted.
-        """
-        name, arguments = _deletion(ids, filter)
-        call(self._bound(), name, *arguments, **_within(ids, filter))
-        return True
-
-    async def adelete(  # type: ignore[override]
-        self, ids: Sequence[str] | None = None, *, filter: AnyFilter | None = None
-    ) -> bool:
-        """Async twin of `delete`."""
-        name, arguments = _deletion(ids, filter)
-        await acall(await self._abound(), name, *arguments, **_within(ids, filter))
-        return True
-
-    def update_metadata(self, document_id: str, patch: MetadataPatch) -> int:
-        """Patch the metadata of a document and of its chunks (`{document_id}#{n}`) without embedding anything again.
-
-        A value replaces, None deletes the key, an absent key is left alone.
-
-        Returns:
-            How many chunks were written, 0 for an unknown document.
-
-        Raises:
-            InvalidMetadataError: the patch is not JSON.
-            ScopeViolationError: the patch would move a chunk out of the scope; nothing was written.
-        """
-        return int(call(self._bound(), "update_metadata", document_id, patch))
-
-    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch) -> int:
-        """Async twin of `update_metadata`."""
-        return int(await acall(await self._abound(), "update_metadata", document_id, patch))
-
-    # -- reading -------------------------------------------------------------------------------------------------------
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids in the order asked, each once; what is missing is left out."""
@@ -473,8 +220,6 @@ class AgoraVectorStore(VectorStore):
         tags = [*(kwargs.pop("tags", None) or []), *self._get_retriever_tags()]
         return AgoraVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
 
-    # -- what the twins share ------------------------------------------------------------------------------------------
-
     def _search(self, query: str, options: dict[str, Any]) -> Sequence[Passage]:
         store = self._bound()
         found: Sequence[Passage] = call(store, "search", self.embedding.embed_query(check_query(query)), **options)
@@ -518,42 +263,3 @@ def _diverse(embedding: Embedding, records: Sequence[VectorRecord], k: int, lamb
     vectors = [record.embedding for record in records]
     picked = maximal_marginal_relevance(embedding, vectors, top_k=k, lambda_mult=lambda_mult)
     return [records[position] for position in picked]
-
-
-def _batches(chunks: Sequence[ChunkRecord], batch_size: int | None) -> list[list[str]]:
-    size = len(chunks) or 1 if batch_size is None else check_top_k(batch_size, argument="batch_size")
-    texts = [chunk.text for chunk in chunks]
-    return [texts[start : start + size] for start in range(0, len(texts), size)]
-
-
-def _from_texts(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any] | None] | None) -> list[Document]:
-    if isinstance(texts, str):
-        raise InvalidArgumentError("texts must be a list of str, got a single str; put it in a list")
-    listed = list(texts)
-    if metadatas is not None and len(metadatas) != len(listed):
-        raise InvalidArgumentError(
-            f"metadatas must hold one mapping for each text: got {len(metadatas)} for {len(listed)} texts; "
-            "give a mapping or None for every text, or leave metadatas out"
-        )
-    rows = metadatas if metadatas is not None else [None] * len(listed)
-    return [Document(page_content=text, metadata=dict(row or {})) for text, row in zip(listed, rows, strict=True)]
-
-
-def _deletion(ids: Sequence[str] | None, filter: AnyFilter | None) -> tuple[str, tuple[Any, ...]]:
-    if ids is not None:
-        return "delete", (ids,)
-    if filter is None:
-        raise UnsafeRemovalError("delete needs ids, a filter or both; nothing was deleted")
-    return "remove_where", (to_core_filter(filter),)
-
-
-def _within(ids: Sequence[str] | None, filter: AnyFilter | None) -> dict[str, AnyFilter]:
-    return {} if ids is None or filter is None else {"within": to_core_filter(filter)}
-
-
-def _given_or_new(store: Any) -> Any:
-    if store is not None:
-        return store
-    from agora_core.stores.memory import MemoryVectorStore
-
-    return MemoryVectorStore()

@@ -1,0 +1,83 @@
+"""What a vector store over the core stands on, and the scopes that bound it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+
+from agora_core.errors import InvalidArgumentError
+from agora_core.protocols import EmbeddingProvider
+from agora_core.scoped import ScopedVectorStore
+from agora_core.stores.base import OnWrite
+from langchain_agora.embeddings import as_embeddings
+from langchain_agora.filters import to_core_filter
+from langchain_agora.scope import Scope, ScopeFunction, aresolve_scope, resolve_scope
+
+SelfT = TypeVar("SelfT", bound="BoundVectorStore")
+
+
+class BoundVectorStore(VectorStore):
+    """A store of the core, an embedding model, and the scopes that hold for every call."""
+
+    def __init__(self, store: Any, embedding: Embeddings | EmbeddingProvider, *, source_key: str | None = None) -> None:
+        """Stand on a store of the core and an embedding model, LangChain's or the core's.
+
+        Args:
+            store: any object with `upsert` and `search` (or their async twins) and, where those methods are used,
+                `get`, `delete`, `remove_where` and `update_metadata`. Closed by who opened it.
+            embedding: embeds documents and queries.
+            source_key: the metadata key whose text is kept as the citation label (`Passage.source`) too, and under
+                which a label that was stored otherwise is shown. None keeps labels and metadata apart.
+        """
+        if not callable(getattr(store, "search", None)) and not callable(getattr(store, "asearch", None)):
+            raise InvalidArgumentError(f"store must have search or asearch, got {type(store).__name__}")
+        self.store = store
+        self.embedding = as_embeddings(embedding)
+        self.source_key = source_key
+        self._scopes: tuple[tuple[ScopeFunction, OnWrite], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r}, {type(self.embedding).__name__})"
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """The embedding model."""
+        return self.embedding
+
+    def scoped(self: SelfT, scope: Scope, *, on_write: OnWrite = "check") -> SelfT:
+        """Return a view that no argument can widen: reads, writes and removals touch only what matches `scope`.
+
+        Args:
+            scope: a filter, or a function that takes the run's config and returns one. The function is called anew for
+                each call, with the config as a dict; `config["configurable"]` holds what `invoke(..., config=...)` was
+                given, `config["context"]` the context of a LangGraph run, None outside of one. Returning None or
+                raising fails the call.
+            on_write: `check` refuses a document outside the scope, `stamp` writes the scope's plain values into it.
+
+        Raises:
+            InvalidFilterError: the filter could not be built.
+        """
+        if callable(scope):
+            view = self._over(self.store)
+            view._scopes = (*self._scopes, (scope, on_write))
+            return view
+        return self._over(ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write))
+
+    def _over(self: SelfT, store: Any) -> SelfT:
+        view = type(self)(store, self.embedding, source_key=self.source_key)
+        view._scopes = self._scopes
+        return view
+
+    def _bound(self) -> Any:
+        store = self.store
+        for scope, on_write in self._scopes:
+            store = ScopedVectorStore(store, resolve_scope(scope), on_write=on_write)
+        return store
+
+    async def _abound(self) -> Any:
+        store = self.store
+        for scope, on_write in self._scopes:
+            store = ScopedVectorStore(store, await aresolve_scope(scope), on_write=on_write)
+        return store
