@@ -1,0 +1,126 @@
+"""The retrievers that are compared: keyword analysers, dense, and hybrids of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from agora_core import (
+    ChunkRecord,
+    EmbeddingRetriever,
+    HybridRetriever,
+    KeywordRetriever,
+    MemoryVectorStore,
+    Passage,
+    VectorRecord,
+)
+from agora_core.keyword.registry import suggest_tokenizer
+
+from tests.benchmarks.quality_data import Collection, Run
+
+DEPTH = 100
+DEFAULT_DEPTH = 20
+SPLITS = tuple(round(0.1 * n, 1) for n in range(11))
+
+
+class Remembering:
+    """A retriever asked once per query for `DEPTH` passages; the hybrids share its answers."""
+
+    def __init__(self, retriever: Any) -> None:
+        self.retriever = retriever
+        self.answers: dict[str, list[Passage]] = {}
+
+    def retrieve(self, query: str, *, top_k: int = 5) -> list[Passage]:
+        if query not in self.answers:
+            self.answers[query] = self.retriever.retrieve(query, top_k=DEPTH)
+        return self.answers[query][:top_k]
+
+
+def keyword_leg(collection: Collection, tokenizer: str) -> Remembering:
+    """Index the collection's texts with one analyser."""
+    retriever = KeywordRetriever(tokenizer=tokenizer)
+    retriever.add([ChunkRecord(key, text) for key, text in zip(collection.ids, collection.texts, strict=True)])
+    return Remembering(retriever)
+
+
+def dense_leg(collection: Collection, embedder: Any, cache: Path | None) -> Remembering:
+    """Embed the collection's texts, or read their vectors from `cache`, and keep them in a memory store."""
+    store = MemoryVectorStore()
+    vectors = embed_cached(collection, embedder, cache)
+    store.upsert(map(VectorRecord, collection.ids, collection.texts, vectors))
+    return Remembering(EmbeddingRetriever(embedder, store))
+
+
+def embed_cached(collection: Collection, embedder: Any, cache: Path | None) -> Sequence[Any]:
+    """Return one vector per text; with a `cache` folder they are kept there for the next run."""
+    if cache is None:
+        vectors: Sequence[Any] = embedder.embed(collection.texts)
+        return vectors
+    file = cache / f"{type(embedder).__name__}.{collection.name.replace('/', '.')}.npy"
+    if not file.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        np.save(file, np.stack(embedder.embed(collection.texts)))
+    matrix: Sequence[Any] = np.load(file)
+    return matrix
+
+
+def analysers(collection: Collection) -> dict[str, str]:
+    """Return the analysers to compare by what they are called here; the suggested one is what a user would take."""
+    return {"ascii": "ascii", "unicode": "unicode", "suggested": suggest_tokenizer(collection.texts[:300])}
+
+
+def hybrids(dense: Remembering, plain: Remembering, keyword: Remembering) -> Iterator[tuple[str, Any]]:
+    """Yield the hybrids by name. `plain` is the keyword leg with the ASCII analyser, `keyword` that of the language."""
+    ensemble = langchain_ensemble([dense, plain])
+    if ensemble is not None:
+        yield "LangChain ensemble (ascii, 20)", ensemble
+    legs: list[Any] = [dense, keyword]
+    yield "rrf (20)", HybridRetriever(legs, fetch_top_k=DEFAULT_DEPTH)
+    yield "rrf", HybridRetriever(legs, fetch_top_k=DEPTH)
+    for share in (0.3, 0.5):
+        weights = [share, round(1 - share, 1)]
+        name = f"relative_score {weights[0]}/{weights[1]}"
+        yield name, HybridRetriever(legs, fusion="relative_score", weights=weights, fetch_top_k=DEPTH)
+    yield "adaptive", HybridRetriever(legs, fusion="adaptive", fetch_top_k=DEPTH)
+
+
+def fixed_weights(dense: Remembering, keyword: Remembering) -> Iterator[tuple[str, Any]]:
+    """Yield `relative_score` hybrids of every split of the weights in tenths, dense share first."""
+    legs: list[Any] = [dense, keyword]
+    for share in SPLITS:
+        weights = [share, round(1 - share, 1)]
+        hybrid = HybridRetriever(legs, fusion="relative_score", weights=weights, fetch_top_k=DEPTH)
+        yield f"{weights[0]}/{weights[1]}", hybrid
+
+
+def langchain_ensemble(legs: Sequence[Remembering]) -> Callable[[str], list[str]] | None:
+    """Return LangChain's `EnsembleRetriever` with its defaults over the same lists, 20 deep; None if not installed."""
+    try:
+        from langchain_classic.retrievers import EnsembleRetriever
+        from langchain_core.documents import Document
+        from langchain_core.retrievers import BaseRetriever
+    except ImportError:
+        return None
+
+    class Leg(BaseRetriever):
+        leg: Any
+
+        def _get_relevant_documents(self, query: str, **_options: Any) -> list[Document]:
+            found = self.leg.retrieve(query, top_k=DEFAULT_DEPTH)
+            return [Document(page_content=passage.id, metadata={"id": passage.id}) for passage in found]
+
+    settings: dict[str, Any] = {"retrievers": [Leg(leg=leg) for leg in legs], "id_key": "id"}
+    ensemble = EnsembleRetriever(**settings)
+    return lambda query: [document.metadata["id"] for document in ensemble.invoke(query)]
+
+
+def run_system(system: Any, collection: Collection) -> Run:
+    """Ask every query and return the ids found, at most `DEPTH` each."""
+    if hasattr(system, "retrieve"):
+        return {
+            key: [passage.id for passage in system.retrieve(query, top_k=DEPTH)]
+            for key, query in collection.queries.items()
+        }
+    return {key: system(query)[:DEPTH] for key, query in collection.queries.items()}
