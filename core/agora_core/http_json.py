@@ -33,6 +33,7 @@ _TOO_LARGE: Final = re.compile(
     r"|array length|tokens per request|max(?:imum)?[^.]{0,40} (?:inputs|items|batch|documents)",
     re.IGNORECASE,
 )
+_TEXT_TOO_LONG: Final = re.compile(r"context[ _](?:length|window)|sequence length|less than \d+ tokens", re.IGNORECASE)
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
@@ -274,7 +275,7 @@ class HttpJsonClient:
         too_large = status == 413 or (status in (400, 422) and _TOO_LARGE.search(text) is not None)
         shown = f"refused the request with status {status}" + (f" ({code})" if code else "")
         return _AttemptError(
-            f"{shown}; {_remedy(status, too_large)}",
+            f"{shown}; {_remedy(status, too_large, text)}",
             status=status,
             retry_after=parse_retry_after(error.headers.get("Retry-After"), now=self._clock()),
             too_large=too_large,
@@ -334,7 +335,10 @@ def _error_code(text: str) -> str | None:
     return None
 
 
-def _remedy(status: int, too_large: bool) -> str:
+def _remedy(status: int, too_large: bool, text: str) -> str:
+    """Say what may help, by the status and what the answer's text is about; nothing of the text is quoted."""
+    if status in (400, 413, 422) and _TEXT_TOO_LONG.search(text):
+        return "a text is longer than the model takes, lower the limit on its characters"
     if too_large:
         return "it is too large, send fewer or shorter texts at once"
     if status in (401, 403):

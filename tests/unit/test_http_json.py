@@ -141,6 +141,13 @@ def test_a_refusal_for_size_has_its_own_class(reply: Reply) -> None:
         client(server).post({})
 
 
+@pytest.mark.parametrize("message", ["maximum context length is 8192 tokens", "inputs must have less than 512 tokens"])
+def test_a_text_too_long_for_the_model_is_told_apart(message: str) -> None:
+    refusal = Reply({"error": {"message": message}}, status=400)
+    with model_server([refusal]) as server, pytest.raises(ModelServerError, match="lower the limit on its characters"):
+        client(server).post({})
+
+
 @pytest.mark.parametrize(
     "reply",
     [
