@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError, SchemaError
+from agora_core.records import JSON
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import qdrant_models
 from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT, FORMAT_KEY, number_key, tokens_key
 from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
+
+_log: Final = logging.getLogger(__name__)
 
 # Under this name a collection's own metadata says how its text was indexed.
 METADATA_KEY: Final = "agora_text"
@@ -75,17 +79,21 @@ def ensure(
             f"the Qdrant collection {name!r} is not as this store needs it: {'; '.join(differences)}. "
             "Open it with the options it was made with, or use another collection"
         )
-    if settings.local:
-        return
-    present = set(info.payload_schema)
-    for call in base_indexes(settings):
-        if call.arguments["field_name"] not in present:
-            yield call
-    wanted = dict.fromkeys([*indexed, *([tenant] if tenant else [])])
-    for key in wanted:
-        for call in key_indexes(settings, key, tenant=key == tenant):
+    if not settings.local:
+        present = set(info.payload_schema)
+        calls = base_indexes(settings)
+        for key in dict.fromkeys([*indexed, *([tenant] if tenant else [])]):
+            calls += [tokens_index(settings, key, tenant=key == tenant), numbers_index(settings, key)]
+        for call in calls:
             if call.arguments["field_name"] not in present:
                 yield call
+    blind = yield from count_without_tokens(settings)
+    if blind:
+        _log.warning(
+            "the Qdrant collection %r holds %d points of another writer, which no filter finds; call reindex_filters()",
+            name,
+            blind,
+        )
 
 
 def create(settings: QdrantSettings, options: Mapping[str, Any]) -> Call:
@@ -161,16 +169,18 @@ def base_indexes(settings: QdrantSettings) -> list[Call]:
     return [_index(settings, DOCUMENT_KEY, schema.KEYWORD), _index(settings, FORMAT_KEY, schema.INTEGER)]
 
 
-def key_indexes(settings: QdrantSettings, key: str, *, tenant: bool = False) -> list[Call]:
-    """Return the requests for the payload indexes of one top-level metadata key."""
+def tokens_index(settings: QdrantSettings, key: str, *, tenant: bool = False) -> Call:
+    """Return the request for the index of a top-level key's tokens; that of a tenant keeps its points together."""
     models = qdrant_models()
     keyword: Any = models.PayloadSchemaType.KEYWORD
     if tenant:
         keyword = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-    return [
-        _index(settings, tokens_key((key,)), keyword),
-        _index(settings, number_key((key,)), models.PayloadSchemaType.FLOAT),
-    ]
+    return _index(settings, tokens_key((key,)), keyword)
+
+
+def numbers_index(settings: QdrantSettings, key: str) -> Call:
+    """Return the request for the index of a top-level key's numbers."""
+    return _index(settings, number_key((key,)), qdrant_models().PayloadSchemaType.FLOAT)
 
 
 def _index(settings: QdrantSettings, field_name: str, schema: Any) -> Call:
@@ -185,10 +195,28 @@ def _index(settings: QdrantSettings, field_name: str, schema: Any) -> Call:
     )
 
 
-def index_keys(settings: QdrantSettings, keys: Iterable[str], tenant: str | None) -> Program[None]:
-    """Create the payload indexes of top-level metadata keys; one that is there already stays."""
-    for key in keys:
-        yield from key_indexes(settings, key, tenant=key == tenant)
+def new_indexes(
+    settings: QdrantSettings, written: Iterable[Mapping[str, JSON] | None], tenant: str | None, present: set[str]
+) -> list[Call]:
+    """Return the requests for the indexes that metadata about to be written needs and that are not `present`.
+
+    At most `MAX_AUTOMATIC_INDEXES` in all; a key beyond that is filtered without an index.
+    """
+    calls: dict[str, Call] = {}
+    for metadata in written:
+        for key, value in (metadata or {}).items():
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            wanted = [tokens_key((key,)), *([number_key((key,))] if number else [])]
+            if all(name in present or name in calls for name in wanted):
+                continue
+            made = [
+                tokens_index(settings, key, tenant=key == tenant),
+                *([numbers_index(settings, key)] if number else []),
+            ]
+            for call in made:
+                if call.arguments["field_name"] not in present:
+                    calls.setdefault(call.arguments["field_name"], call)
+    return list(calls.values())[: max(MAX_AUTOMATIC_INDEXES - len(present), 0)]
 
 
 def count_without_tokens(settings: QdrantSettings) -> Program[int]:

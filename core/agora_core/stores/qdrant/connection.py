@@ -57,21 +57,35 @@ class QdrantConnection:
         """
         self._options = dict(options)
         self._client: Any = None
+        self.local: bool = False
         self._given_async: Any = async_client
         self._open: Callable[[], Any] | None = None
-        self._async_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
+        self._async_clients: dict[asyncio.AbstractEventLoop, Any] = {}
         self._guard = threading.Lock()
         self._closed = False
         self._max_retries, self._retry_backoff = max_retries, retry_backoff
         self._url: str | None = None
-        self.local = False
         if client is None and async_client is None:
             raise InvalidArgumentError("client is missing; give a QdrantClient, a URL, a path or ':memory:'")
+        self._given_async_is_taken = False
         if isinstance(client, (str, PathLike)):
             self._take_place(fspath(client))
         elif client is not None:
             self._take_client(client)
-        self.owns_client = self._open is not None
+        self._async_is_local = self._has_local_async_client()
+
+    def _has_local_async_client(self) -> bool:
+        if self._given_async is None:
+            return False
+        local = _is_local(self._given_async)
+        if self._client is None and self._open is None:
+            self.local = local
+        elif self.local is not local:
+            raise InvalidArgumentError(
+                "client and async_client stand for different places: one is local mode and the other a server; "
+                "give two of a kind"
+            )
+        return local
 
     def _take_place(self, place: str | bytes) -> None:
         if not isinstance(place, str) or not place:
@@ -124,18 +138,32 @@ class QdrantConnection:
             return self._client
 
     def _async_client(self) -> Any:
-        """Return the client for the running event loop: the one given, or one of this store's own."""
+        """Return the client for the running event loop: the one given, or one of this store's own.
+
+        Connections belong to the loop they were opened in, so the given client serves the loop that used it first, and
+        every other loop gets one of its own with the same options.
+        """
         self._check_open()
-        if self._given_async is not None:
+        if self._async_is_local:
             return self._given_async
         loop = asyncio.get_running_loop()
         with self._guard:
             client = self._async_clients.get(loop)
             if client is None:
-                # check_compatibility would block the loop with a sync request of its own.
-                client = self._new("AsyncQdrantClient", url=self._url, check_compatibility=False)
-                self._async_clients[loop] = client
+                for other in [other for other in self._async_clients if other.is_closed()]:
+                    del self._async_clients[other]
+                client = self._async_clients[loop] = self._next_async_client()
             return client
+
+    def _next_async_client(self) -> Any:
+        given = self._given_async
+        if given is None:
+            # check_compatibility would block the loop with a sync request of its own.
+            return self._new("AsyncQdrantClient", url=self._url, check_compatibility=False)
+        if not self._given_async_is_taken:
+            self._given_async_is_taken = True
+            return given
+        return type(given)(**given.init_options)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -182,16 +210,18 @@ class QdrantConnection:
             return await asyncio.to_thread(self.run, program)
         answer: Any = None
         failure: Exception | None = None
-        while True:
-            try:
-                call = program.send(answer) if failure is None else program.throw(failure)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            try:
-                answer, failure = await self._acall(self._async_client(), call), None
-            except Exception as error:
-                failure = error
+        # An async local client never yields to the loop, so the lock is not held across anything that waits.
+        with _lock_of(self._given_async) if self._async_is_local else nullcontext():
+            while True:
+                try:
+                    call = program.send(answer) if failure is None else program.throw(failure)
+                except StopIteration as stop:
+                    result: T = stop.value
+                    return result
+                try:
+                    answer, failure = await self._acall(self._async_client(), call), None
+                except Exception as error:
+                    failure = error
 
     async def _acall(self, client: Any, call: Call) -> Any:
         for attempt in range(self._max_retries + 1):
@@ -227,7 +257,7 @@ class QdrantConnection:
         """Close what this store opened itself; async clients of other loops are closed with their loops."""
         with self._guard:
             client, self._closed = self._client, True
-            if not self.owns_client or client is None:
+            if self._open is None or client is None:
                 return
             self._client = None
         with _lock_of(client) if self.local else nullcontext():
@@ -237,14 +267,15 @@ class QdrantConnection:
         """Close what this store opened itself, with the async client of the running loop."""
         loop = asyncio.get_running_loop()
         mine = self._async_clients.pop(loop, None)
-        if mine is not None:
+        if mine is not None and mine is not self._given_async:
             await mine.close()
         await asyncio.to_thread(self.close)
 
 
 def _is_local(client: Any) -> bool:
-    local = require("qdrant_client.local.qdrant_local", extra="qdrant")
-    return isinstance(getattr(client, "_client", None), local.QdrantLocal)
+    sync = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
+    asynchronous = require("qdrant_client.local.async_qdrant_local", extra="qdrant").AsyncQdrantLocal
+    return isinstance(getattr(client, "_client", None), (sync, asynchronous))
 
 
 def _is_transient(error: Exception) -> bool:
@@ -270,4 +301,5 @@ def _names_missing_collection(error: Exception) -> bool:
     if getattr(error, "status_code", None) == 404:
         content = getattr(error, "content", b"")
         return b"doesn't exist" in content and b"ollection" in content
-    return False
+    details = getattr(error, "details", None)
+    return callable(details) and "doesn't exist" in str(details()) and "ollection" in str(details())

@@ -21,7 +21,7 @@ def settled(vectors: Float32Array) -> Float32Array:
 
     Equal rows stay equal. A row for which no such neighbour is found, and a zero row, are left alone.
     """
-    rows = vectors.copy()
+    rows: Float32Array = vectors.copy()
     for n, row in enumerate(rows):
         if row.any() and not _is_settled(row):
             rows[n] = _neighbour(row)
@@ -30,7 +30,7 @@ def settled(vectors: Float32Array) -> Float32Array:
 
 def _lengths(row: Float32Array) -> tuple[np.float32, np.float32]:
     # Both ways in which local mode sums the squares: when a point is written, and when it is searched.
-    return np.linalg.norm(row), np.linalg.norm(row[np.newaxis], axis=-1)[0]
+    return np.float32(np.linalg.norm(row)), np.float32(np.linalg.norm(row[np.newaxis], axis=-1)[0])
 
 
 def _is_settled(row: Float32Array) -> bool:
@@ -40,7 +40,7 @@ def _is_settled(row: Float32Array) -> bool:
 
 def _neighbour(row: Float32Array) -> Float32Array:
     """Nudge the largest components by one rounding step each, towards length 1, until both sums give it."""
-    moved = row.copy()
+    moved: Float32Array = row.copy()
     largest = np.argsort(-np.abs(row), kind="stable")
     position = 0
     for _ in range(_MOST_STEPS):

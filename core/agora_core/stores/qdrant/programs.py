@@ -43,7 +43,9 @@ def scrolled(
     while True:
         points, offset = yield requests.scroll(settings, condition, fields, offset)
         for point in points:
-            take(str(point.id), point.payload or {})
+            # A point without an id in its payload is no record of this system; it is nobody's to list or to patch.
+            if point.payload and "id" in point.payload:
+                take(str(point.id), point.payload)
         if offset is None:
             return
 
@@ -125,7 +127,7 @@ def record_of(point: Any) -> VectorRecord:
     return VectorRecord(
         id=payload["id"],
         text=payload["text"],
-        embedding=[float(np.float32(x)) for x in vector],
+        embedding=np.asarray(vector, dtype=np.float32).tolist(),
         source=payload.get("source"),
         metadata=metadata_of(payload),
     )
@@ -265,15 +267,15 @@ def reindex_filters(settings: QdrantSettings) -> Program[int]:
     models = qdrant_models()
     current = models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT))
     condition = models.Filter(must_not=[current])
-    written = 0
+    written, offset = 0, None
     while True:
-        # Always the first page: each round takes its points out of what the condition selects.
-        points, _ = yield requests.scroll(settings, condition, LISTING_FIELDS, None)
-        if not points:
-            return written
-        objects = {str(point.id): filter_object(metadata_of(point.payload)) for point in points}
-        yield requests.set_filter_object(settings, objects)
+        points, offset = yield requests.scroll(settings, condition, LISTING_FIELDS, offset)
+        objects = {str(p.id): filter_object(metadata_of(p.payload)) for p in points if "id" in (p.payload or {})}
+        if objects:
+            yield requests.set_filter_object(settings, objects)
         written += len(objects)
+        if offset is None:
+            return written
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[list[T]]:

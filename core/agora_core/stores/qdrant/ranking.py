@@ -53,12 +53,8 @@ def ranked(
         answer = yield requests.query(
             settings, vector, compiled.native, limit=limit, fields=fields, using=using, exact=exact
         )
-        hits = [Hit(str(p.payload["id"]), score(p.score), p.payload) for p in answer.points]
-        found = [
-            hit
-            for hit in hits
-            if compiled.matches(metadata_of(hit.payload) or {}) and (accept is None or accept(hit.payload))
-        ]
+        hits = [Hit(str(p.payload.get("id")), score(p.score), p.payload) for p in answer.points]
+        found = [hit for hit in hits if _is_match(hit.payload, compiled) and (accept is None or accept(hit.payload))]
         if len(hits) < limit:
             if exact is None and not settings.local and using is None:
                 # A walk through the graph can end early under a filter; only an exact pass says that no more match.
@@ -71,6 +67,11 @@ def ranked(
         fields = LISTING_FIELDS if accept is None else PASSAGE_FIELDS
     best = sorted(found, key=lambda hit: (-hit.score, hit.id))[:top_k]
     return best if fields is PASSAGE_FIELDS else (yield from _whole(settings, best))
+
+
+def _is_match(payload: Mapping[str, Any], compiled: CompiledFilter) -> bool:
+    """Judge a point by its own metadata, whatever the engine thought of its tokens."""
+    return "id" in payload and compiled.matches(metadata_of(payload) or {})
 
 
 def _whole(settings: QdrantSettings, hits: list[Hit]) -> Program[list[Hit]]:

@@ -57,7 +57,7 @@ def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
     points = []
     for n, record_id in enumerate(batch.ids):
         vector: Any = dense[n]
-        if sparse is not None and settings.sparse is not None:
+        if settings.sparse is not None and sparse is not None and sparse[n] is not None:
             vector = {"": dense[n], settings.sparse.vector_name: sparse[n]}
         payload = point_payload(record_id, batch.texts[n], batch.sources[n], batch.metadata[n])
         points.append(models.PointStruct(id=chunk_id_to_point_id(record_id), vector=vector, payload=payload))

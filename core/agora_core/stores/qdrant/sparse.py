@@ -48,13 +48,13 @@ class SparseEncoder:
         return weights
 
     def documents(self, texts: Sequence[str]) -> list[Any]:
-        """Return the sparse vector of each passage; one without a term has an empty vector."""
+        """Return the sparse vector of each passage, None for one without a term.
+
+        An empty vector would count as a passage in the idf of local mode and not in that of the engine.
+        """
         sparse = qdrant_models().SparseVector
-        vectors = []
-        for text in texts:
-            weights = self.weights(text)
-            vectors.append(sparse(indices=list(weights), values=list(weights.values())))
-        return vectors
+        found = map(self.weights, texts)
+        return [sparse(indices=list(w), values=list(w.values())) if w else None for w in found]
 
     def query(self, terms: Sequence[str]) -> Any:
         """Return the sparse vector of a query with at least one term."""

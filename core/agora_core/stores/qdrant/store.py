@@ -20,7 +20,6 @@ from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call, documents_condition
 from agora_core.stores.qdrant.settings import IndexMetadata, Metric, QdrantSettings, check_collection, check_metric
 from agora_core.validation import (
-    RecordBatch,
     check_id,
     check_ids,
     check_min_score,
@@ -121,7 +120,7 @@ class QdrantStore(BaseVectorStore):
         self._collection_options = collections.check_collection_options(collection_options or {})
         self._index_metadata = index_metadata
         self._tenant_key = tenant_key
-        # Keys whose index was asked for by this store; asking twice would do no harm, only take time.
+        # Payload fields whose index this store asked for; asking twice would do no harm, only take time.
         self._indexed: set[str] = set()
         self.metric: Metric = self._settings.metric
         self.dimension: int = self._settings.dimension
@@ -150,7 +149,6 @@ class QdrantStore(BaseVectorStore):
     def _ensure(self) -> Program[None]:
         named = self._index_metadata if isinstance(self._index_metadata, (list, tuple)) else ()
         yield from collections.ensure(self._settings, self._collection_options, named, self._tenant_key)
-        self._indexed.update([*named, *([self._tenant_key] if self._tenant_key else [])])
 
     def drop_collection(self) -> None:
         """Delete the collection with everything in it."""
@@ -195,20 +193,16 @@ class QdrantStore(BaseVectorStore):
         bound = _bound(within)
         if not len(batch):
             return 0
-        yield from self._index(batch)
+        yield from self._index(batch.metadata)
         return (yield from programs.upsert(self._settings, batch, bound))
 
-    def _index(self, batch: RecordBatch | None, patch: Mapping[str, Any] | None = None) -> Program[None]:
+    def _index(self, written: Sequence[Mapping[str, Any] | None]) -> Program[None]:
         """Create the payload indexes of keys that this store has not written before."""
         if self._index_metadata != "auto" or self._settings.local:
             return
-        keys: dict[str, None] = dict.fromkeys(patch or ())
-        for metadata in batch.metadata if batch is not None else ():
-            keys.update(dict.fromkeys(metadata or ()))
-        room = collections.MAX_AUTOMATIC_INDEXES - len(self._indexed)
-        new = [key for key in keys if key not in self._indexed][: max(room, 0)]
-        yield from collections.index_keys(self._settings, new, self._tenant_key)
-        self._indexed.update(new)
+        for call in collections.new_indexes(self._settings, written, self._tenant_key, self._indexed):
+            yield call
+            self._indexed.add(call.arguments["field_name"])
 
     def search(
         self,
@@ -316,7 +310,7 @@ class QdrantStore(BaseVectorStore):
         batch = prepare_records(records, dimension=self.dimension)
         bound = _bound(within)
         if len(batch):
-            yield from self._index(batch)
+            yield from self._index(batch.metadata)
         return (yield from programs.replace_documents(self._settings, documents, batch, bound))
 
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
@@ -335,7 +329,7 @@ class QdrantStore(BaseVectorStore):
         effective, bound = validate_patch(patch), _bound(within)
         if not effective or (bound is not None and bound.denies):
             return 0
-        yield from self._index(None, {key: value for key, value in effective.items() if value is not None})
+        yield from self._index([{key: value for key, value in effective.items() if value is not None}])
         return (yield from programs.update_metadata(self._settings, document, effective, bound))
 
     def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:

@@ -1,0 +1,213 @@
+"""Qdrant's real engine, in this process, behind the part of the client's interface that the store uses.
+
+`qdrant-edge-py` is the segment code of the server without its network. Each request model of qdrant-client is
+translated one to one; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import qdrant_edge as edge
+from qdrant_client import models
+
+
+@dataclass
+class _Collection:
+    shard: Any
+    folder: tempfile.TemporaryDirectory[str]
+    vectors: Any
+    sparse: Any
+    metadata: Any
+    indexes: dict[str, Any] = field(default_factory=dict)
+
+
+class EdgeClient:
+    """A sync client over edge shards, one for each collection."""
+
+    def __init__(self, *, indexing_threshold: int | None = None) -> None:
+        self._collections: dict[str, _Collection] = {}
+        self._indexing_threshold = indexing_threshold
+        self.calls: list[str] = []
+
+    def close(self) -> None:
+        for collection in self._collections.values():
+            collection.shard.close()
+            collection.folder.cleanup()
+        self._collections.clear()
+
+    def optimize(self, collection_name: str) -> bool:
+        return bool(self._collections[collection_name].shard.optimize())
+
+    def collection_exists(self, collection_name: str) -> bool:
+        return collection_name in self._collections
+
+    def create_collection(
+        self,
+        collection_name: str,
+        vectors_config: models.VectorParams,
+        sparse_vectors_config: dict[str, models.SparseVectorParams] | None = None,
+        metadata: Any = None,
+    ) -> bool:
+        folder = tempfile.TemporaryDirectory(prefix="edge-")
+        sparse = {name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf) for name in sparse_vectors_config or {}}
+        config = edge.EdgeConfig(
+            vectors=edge.EdgeVectorParams(
+                size=vectors_config.size, distance=getattr(edge.Distance, vectors_config.distance.value)
+            ),
+            sparse_vectors=sparse or None,
+            optimizers=edge.EdgeOptimizersConfig(indexing_threshold=self._indexing_threshold),
+        )
+        shard = edge.EdgeShard.create(str(Path(folder.name) / "shard"), config)
+        self._collections[collection_name] = _Collection(shard, folder, vectors_config, sparse_vectors_config, metadata)
+        return True
+
+    def delete_collection(self, collection_name: str) -> bool:
+        collection = self._collections.pop(collection_name)
+        collection.shard.close()
+        collection.folder.cleanup()
+        return True
+
+    def get_collection(self, collection_name: str) -> Any:
+        collection = self._collections[collection_name]
+        params = SimpleNamespace(vectors=collection.vectors, sparse_vectors=collection.sparse)
+        config = SimpleNamespace(params=params, metadata=collection.metadata)
+        return SimpleNamespace(config=config, payload_schema=dict(collection.indexes))
+
+    def create_payload_index(self, collection_name: str, field_name: str, field_schema: Any, wait: bool) -> None:
+        collection = self._collections[collection_name]
+        if isinstance(field_schema, models.KeywordIndexParams):
+            schema: Any = edge.KeywordIndexParams(is_tenant=field_schema.is_tenant)
+        else:
+            schema = getattr(edge.PayloadSchemaType, field_schema.value.capitalize())
+        collection.shard.update(edge.UpdateOperation.create_field_index(field_name, schema))
+        collection.indexes[field_name] = field_schema
+
+    def upsert(self, collection_name: str, points: Sequence[models.PointStruct], wait: bool) -> None:
+        converted = [edge.Point(p.id, _vector(p.vector), p.payload) for p in points]
+        self._update(collection_name, edge.UpdateOperation.upsert_points(converted))
+
+    def delete(self, collection_name: str, points_selector: Any, wait: bool) -> None:
+        if isinstance(points_selector, models.PointIdsList):
+            self._update(collection_name, edge.UpdateOperation.delete_points(list(points_selector.points)))
+        else:
+            chosen = _filter(points_selector.filter)
+            self._update(collection_name, edge.UpdateOperation.delete_points_by_filter(chosen))
+
+    def batch_update_points(self, collection_name: str, update_operations: Sequence[Any], wait: bool) -> None:
+        for operation in update_operations:
+            given = operation.set_payload
+            if given.points is not None:
+                change = edge.UpdateOperation.set_payload(list(given.points), given.payload, given.key)
+            else:
+                change = edge.UpdateOperation.set_payload_by_filter(_filter(given.filter), given.payload, given.key)
+            self._update(collection_name, change)
+
+    def count(self, collection_name: str, count_filter: Any, exact: bool, shard_key_selector: Any) -> Any:
+        request = edge.CountRequest(exact=exact, filter=_optional_filter(count_filter))
+        return SimpleNamespace(count=self._collections[collection_name].shard.count(request))
+
+    def retrieve(
+        self, collection_name: str, ids: list[str], with_payload: list[str], with_vectors: bool, shard_key_selector: Any
+    ) -> list[Any]:
+        shard = self._collections[collection_name].shard
+        return [_record(r) for r in shard.retrieve(ids, with_payload=with_payload, with_vector=with_vectors)]
+
+    def scroll(
+        self,
+        collection_name: str,
+        scroll_filter: Any,
+        limit: int,
+        offset: Any,
+        with_payload: list[str],
+        with_vectors: bool,
+        shard_key_selector: Any,
+    ) -> tuple[list[Any], Any]:
+        request = edge.ScrollRequest(
+            offset=offset,
+            limit=limit,
+            filter=_optional_filter(scroll_filter),
+            with_payload=with_payload,
+            with_vector=with_vectors,
+        )
+        records, after = self._collections[collection_name].shard.scroll(request)
+        return [_record(r) for r in records], after
+
+    def query_points(
+        self,
+        collection_name: str,
+        query: Any,
+        using: str | None,
+        query_filter: Any,
+        limit: Any,
+        with_payload: Any,
+        with_vectors: bool,
+        search_params: models.SearchParams | None,
+        shard_key_selector: Any,
+    ) -> Any:
+        self.calls.append("exact" if search_params is not None and search_params.exact else "query")
+        request = edge.QueryRequest(
+            limit=limit,
+            query=edge.Query.Nearest(_vector(query), using),
+            filter=_optional_filter(query_filter),
+            with_payload=with_payload,
+            with_vector=with_vectors,
+            params=None if search_params is None else edge.SearchParams(exact=bool(search_params.exact)),
+        )
+        points = self._collections[collection_name].shard.query(request)
+        return SimpleNamespace(points=[SimpleNamespace(id=p.id, score=p.score, payload=p.payload) for p in points])
+
+    def query_batch_points(self, collection_name: str, requests: Sequence[models.QueryRequest]) -> list[Any]:
+        return [
+            self.query_points(
+                collection_name, r.query, r.using, r.filter, r.limit, r.with_payload, False, r.params, r.shard_key
+            )
+            for r in requests
+        ]
+
+    def _update(self, collection_name: str, operation: Any) -> None:
+        self._collections[collection_name].shard.update(operation)
+
+
+def _record(record: Any) -> Any:
+    return SimpleNamespace(id=str(record.id), payload=record.payload, vector=record.vector)
+
+
+def _vector(vector: Any) -> Any:
+    if isinstance(vector, models.SparseVector):
+        return edge.SparseVector(indices=list(vector.indices), values=list(vector.values))
+    if isinstance(vector, dict):
+        return {name: _vector(value) for name, value in vector.items()}
+    return vector
+
+
+def _optional_filter(given: models.Filter | None) -> Any:
+    return None if given is None else _filter(given)
+
+
+def _filter(given: models.Filter) -> Any:
+    return edge.Filter(
+        must=_conditions(given.must), should=_conditions(given.should), must_not=_conditions(given.must_not)
+    )
+
+
+def _conditions(given: Any) -> Any:
+    return None if given is None else [_condition(condition) for condition in given]
+
+
+def _condition(given: Any) -> Any:
+    if isinstance(given, models.Filter):
+        return _filter(given)
+    if isinstance(given, models.HasIdCondition):
+        return edge.HasIdCondition(set(given.has_id))
+    if given.range is not None:
+        bounds = {side: getattr(given.range, side) for side in ("lt", "lte", "gt", "gte")}
+        return edge.FieldCondition(key=given.key, range=edge.RangeFloat(**bounds))
+    if isinstance(given.match, models.MatchAny):
+        return edge.FieldCondition(key=given.key, match=edge.MatchAny(any=[str(token) for token in given.match.any]))
+    return edge.FieldCondition(key=given.key, match=edge.MatchValue(value=given.match.value))
