@@ -1,0 +1,132 @@
+"""Nodes as records of the core, and back.
+
+A record keeps the node's id, text and metadata live, so that filters and patches of the core and the nodes that come
+back cannot disagree. What else a node holds stands under private metadata keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    ImageDocument,
+    ImageNode,
+    IndexNode,
+    MetadataMode,
+    Node,
+    NodeWithScore,
+    TextNode,
+)
+
+from agora_core.errors import InvalidArgumentError, InvalidMetadataError
+from agora_core.records import JSON, Passage, VectorRecord
+
+NODE_KEY: Final = "_agora_node"
+NODE_ID_KEY: Final = "_agora_node_id"
+REF_DOC_KEY: Final = "_agora_ref_doc_id"
+PRIVATE_KEYS: Final = frozenset((NODE_KEY, NODE_ID_KEY, REF_DOC_KEY))
+_SOURCE_KEYS: Final = ("source", "file_name", "file_path")
+_OWN: Final = (TextNode, Node, ImageNode, IndexNode, Document, ImageDocument)
+
+
+def refuse_private_keys(metadata: Mapping[str, Any], *, where: str) -> None:
+    """Refuse metadata that uses the names this adapter keeps for itself.
+
+    Raises:
+        InvalidMetadataError: it does.
+    """
+    taken = sorted(PRIVATE_KEYS.intersection(metadata))
+    if taken:
+        raise InvalidMetadataError(f"{where} has the key {taken[0]!r}, which this adapter keeps for itself; rename it")
+
+
+def record_parts(node: BaseNode) -> tuple[str, str, str | None, dict[str, JSON]]:
+    """Return (id, text, source, metadata) of a node as the core stores them.
+
+    Raises:
+        InvalidMetadataError: the node's metadata uses a private key.
+    """
+    refuse_private_keys(node.metadata, where=f"node {node.node_id!r}: metadata")
+    text = node.get_content(metadata_mode=MetadataMode.NONE)
+    rest = node.model_dump(mode="json", exclude={"metadata", "embedding"})
+    if rest.get("text") == text:
+        del rest["text"]
+    resource = rest.get("text_resource")
+    if isinstance(resource, dict) and resource.get("text") == text:
+        resource["text"] = None
+    # The id stands in the metadata as well, because a filter is what a backend restricts a search by.
+    metadata = {**node.metadata, NODE_KEY: json.dumps(rest, ensure_ascii=False), NODE_ID_KEY: node.node_id}
+    if node.ref_doc_id is not None:
+        metadata[REF_DOC_KEY] = node.ref_doc_id
+    source = next((node.metadata[key] for key in _SOURCE_KEYS if isinstance(node.metadata.get(key), str)), None)
+    return node.node_id, text, source, metadata
+
+
+def to_record(node: BaseNode) -> VectorRecord:
+    """Return a node with its embedding as a record.
+
+    Raises:
+        InvalidArgumentError: the node has no embedding.
+        InvalidMetadataError: the node's metadata uses a private key.
+    """
+    if node.embedding is None:
+        raise InvalidArgumentError(
+            f"node {node.node_id!r} has no embedding; embed it first, or add it through a VectorStoreIndex"
+        )
+    id, text, source, metadata = record_parts(node)  # noqa: A001
+    return VectorRecord(id, text, node.embedding, source, metadata)
+
+
+def to_node(id: str, text: str, metadata: Mapping[str, JSON] | None, source: str | None = None) -> BaseNode:
+    """Return the node of a record; one that was not written by this adapter becomes a TextNode."""
+    shown = {key: value for key, value in (metadata or {}).items() if key not in PRIVATE_KEYS}
+    blob = (metadata or {}).get(NODE_KEY)
+    if not isinstance(blob, str):
+        if source is not None:
+            shown.setdefault("source", source)
+        return TextNode(id_=id, text=text, metadata=shown)
+    rest: dict[str, Any] = json.loads(blob)
+    cls = _class_named(rest.pop("class_name", None))
+    rest["id_"] = id
+    rest["metadata"] = shown
+    if isinstance(rest.get("text_resource"), dict):
+        rest["text_resource"]["text"] = text
+    elif issubclass(cls, TextNode):
+        rest["text"] = text
+    return cls.model_validate(rest)
+
+
+def passage_to_node(passage: Passage) -> NodeWithScore:
+    """Return a retrieved passage as a fresh node with its score."""
+    node = to_node(passage.id, passage.text, passage.metadata, passage.source)
+    return NodeWithScore(node=node, score=passage.score)
+
+
+def node_to_passage(found: NodeWithScore) -> Passage:
+    """Return a node of theirs as a passage; a score of None counts as 0."""
+    id, text, source, metadata = record_parts(found.node)  # noqa: A001
+    return Passage(id, text, 0.0 if found.score is None else float(found.score), source, metadata)
+
+
+def record_to_node(record: VectorRecord) -> BaseNode:
+    """Return a stored record as a node with its embedding."""
+    node = to_node(record.id, record.text, record.metadata, record.source)
+    node.embedding = [float(value) for value in record.embedding]
+    return node
+
+
+def _class_named(name: str | None) -> type[BaseNode]:
+    for cls in (*_OWN, *_subclasses(BaseNode)):
+        if cls.class_name() == name:
+            return cls
+    return TextNode
+
+
+def _subclasses(cls: type[BaseNode]) -> Iterator[type[BaseNode]]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from _subclasses(child)

@@ -1,0 +1,267 @@
+"""A core store as a LlamaIndex vector store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
+
+from agora_core.calling import acall, call
+from agora_core.errors import UnsafeRemovalError
+from agora_core.filters import field
+from agora_core.metadata import MetadataPatch, effective_patch_keys
+from agora_core.protocols import AnyFilter, is_lexical_vector_store
+from agora_core.records import VectorRecord
+from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
+from llamaindex_agora.nodes import NODE_KEY, REF_DOC_KEY, record_to_node, refuse_private_keys, to_record
+from llamaindex_agora.query import QueryPlan, diversify, fuse, plan_query, to_result
+
+_OURS = field([NODE_KEY]).exists()
+
+
+class AgoraVectorStore(BasePydanticVectorStore):
+    """Any store of the core, natively sync and async.
+
+    Args:
+        store: a core store, or any object of its shape.
+        keyword: a `KeywordRetriever` kept in step with the nodes, for text and hybrid queries where the store itself
+            searches no text.
+    """
+
+    stores_text: bool = True
+    is_embedding_query: bool = True
+    flat_metadata: ClassVar[bool] = False
+
+    _store: Any = PrivateAttr()
+    _keyword: Any = PrivateAttr()
+
+    def __init__(self, store: Any, *, keyword: Any = None) -> None:
+        """Connect to nothing: `store` is used as it is."""
+        super().__init__()
+        self._store = store
+        self._keyword = keyword
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which LlamaIndex knows this class."""
+        return "AgoraVectorStore"
+
+    @property
+    def client(self) -> Any:
+        """The core store."""
+        return self._store
+
+    @property
+    def store(self) -> Any:
+        """The core store."""
+        return self._store
+
+    # ---------------------------------------------------------------- adding
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Write nodes with their embeddings, replacing those with the same id; return their ids.
+
+        Raises:
+            TypeError: an unknown keyword.
+            InvalidArgumentError: a node has no embedding, or its metadata is not storable; nothing is written.
+        """
+        records = _records(nodes, kwargs)
+        call(self._store, "upsert", records)
+        if self._keyword is not None:
+            call(self._keyword, "add", records)
+        return [record.id for record in records]
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Async twin of `add`."""
+        records = _records(nodes, kwargs)
+        await acall(self._store, "upsert", records)
+        if self._keyword is not None:
+            await acall(self._keyword, "add", records)
+        return [record.id for record in records]
+
+    # ---------------------------------------------------------------- deleting
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes whose source is `ref_doc_id`; None deletes nothing."""
+        _refuse(delete_kwargs)
+        if ref_doc_id is not None:
+            self._remove({REF_DOC_KEY: ref_doc_id})
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Async twin of `delete`."""
+        _refuse(delete_kwargs)
+        if ref_doc_id is not None:
+            await self._aremove({REF_DOC_KEY: ref_doc_id})
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Delete by ids, by filters, or by both together; an empty list of ids deletes nothing.
+
+        Raises:
+            UnsafeRemovalError: neither is given, or the filters bound nothing.
+        """
+        _refuse(delete_kwargs)
+        chosen = _removal(node_ids, filters)
+        if node_ids is None:
+            self._remove(chosen)
+            return
+        within = {} if chosen is None else {"within": chosen}
+        if self._keyword is not None:
+            call(self._keyword, "remove", [record.id for record in call(self._store, "get", node_ids, **within)])
+        call(self._store, "delete", node_ids, **within)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Async twin of `delete_nodes`."""
+        _refuse(delete_kwargs)
+        chosen = _removal(node_ids, filters)
+        if node_ids is None:
+            await self._aremove(chosen)
+            return
+        within = {} if chosen is None else {"within": chosen}
+        if self._keyword is not None:
+            found = await acall(self._store, "get", node_ids, **within)
+            await acall(self._keyword, "remove", [record.id for record in found])
+        await acall(self._store, "delete", node_ids, **within)
+
+    def clear(self) -> None:
+        """Delete every node that was written through this adapter."""
+        self._remove(_OURS)
+
+    async def aclear(self) -> None:
+        """Async twin of `clear`."""
+        await self._aremove(_OURS)
+
+    def _remove(self, filter: AnyFilter | None) -> None:
+        if self._keyword is not None:
+            call(self._keyword, "remove", [record.id for record in call(self._store, "scan", filter)])
+        call(self._store, "remove_where", filter)
+
+    async def _aremove(self, filter: AnyFilter | None) -> None:
+        if self._keyword is not None:
+            await acall(self._keyword, "remove", [record.id async for record in self._store.ascan(filter)])
+        await acall(self._store, "remove_where", filter)
+
+    # ---------------------------------------------------------------- patching
+
+    def update_metadata(self, ref_doc_id: str, patch: MetadataPatch) -> int:
+        """Patch the metadata of every node whose source is `ref_doc_id`, without a new embedding.
+
+        Return the number of nodes written. Filters and the nodes that come back see the new metadata alike.
+
+        Raises:
+            InvalidMetadataError: the patch is not JSON, or names a private key.
+        """
+        mine = _patch_target(ref_doc_id, patch)
+        written = 0
+        for document_id in call(self._store, "list_document_ids", mine):
+            written += call(self._store, "update_metadata", document_id, patch, within=mine)
+            if self._keyword is not None:
+                call(self._keyword, "update_metadata", document_id, patch)
+        return written
+
+    async def aupdate_metadata(self, ref_doc_id: str, patch: MetadataPatch) -> int:
+        """Async twin of `update_metadata`."""
+        mine = _patch_target(ref_doc_id, patch)
+        written = 0
+        for document_id in await acall(self._store, "list_document_ids", mine):
+            written += await acall(self._store, "update_metadata", document_id, patch, within=mine)
+            if self._keyword is not None:
+                await acall(self._keyword, "update_metadata", document_id, patch)
+        return written
+
+    # ---------------------------------------------------------------- reading
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: Filters | None = None) -> list[BaseNode]:
+        """Return nodes with their embeddings, by ids in the order asked, by filters, or all; no ids give no nodes."""
+        chosen = None if filters is None else to_core_filter(filters)
+        if node_ids is None:
+            return [record_to_node(record) for record in call(self._store, "scan", chosen)]
+        within = {} if chosen is None else {"within": chosen}
+        return [record_to_node(record) for record in call(self._store, "get", node_ids, **within)]
+
+    async def aget_nodes(self, node_ids: list[str] | None = None, filters: Filters | None = None) -> list[BaseNode]:
+        """Async twin of `get_nodes`."""
+        chosen = None if filters is None else to_core_filter(filters)
+        if node_ids is None:
+            return [record_to_node(record) async for record in self._store.ascan(chosen)]
+        within = {} if chosen is None else {"within": chosen}
+        return [record_to_node(record) for record in await acall(self._store, "get", node_ids, **within)]
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Answer a query: DEFAULT, TEXT_SEARCH, SPARSE, HYBRID and MMR. Scores are higher-is-better.
+
+        HYBRID is a reciprocal rank fusion of `similarity_top_k` nodes by embedding and `sparse_top_k` by text, with
+        `alpha` and `1 - alpha` as weights, cut to `hybrid_top_k`. MMR takes `mmr_threshold` from the query or as a
+        keyword (1 is relevance alone, 0 diversity alone).
+
+        Raises:
+            UnsupportedOperationError: another mode, or one that searches text where nothing here can.
+            InvalidFilterError: the filters could not be translated.
+        """
+        plan = self._plan(query, kwargs)
+        dense, lexical = [], []
+        if plan.dense_top_k:
+            dense = list(call(self._store, "search", plan.embedding, top_k=plan.dense_top_k, **plan.options))
+        if plan.lexical_top_k:
+            target, method = self._text_search()
+            lexical = list(call(target, method, plan.text, top_k=plan.lexical_top_k, **plan.options))
+        if plan.mode is VectorStoreQueryMode.MMR:
+            return to_result(diversify(plan, dense, call(self._store, "get", [p.id for p in dense])))
+        return to_result(fuse(plan, dense, lexical))
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Async twin of `query`."""
+        plan = self._plan(query, kwargs)
+        dense, lexical = [], []
+        if plan.dense_top_k:
+            found = await acall(self._store, "search", plan.embedding, top_k=plan.dense_top_k, **plan.options)
+            dense = list(found)
+        if plan.lexical_top_k:
+            target, method = self._text_search()
+            lexical = list(await acall(target, method, plan.text, top_k=plan.lexical_top_k, **plan.options))
+        if plan.mode is VectorStoreQueryMode.MMR:
+            return to_result(diversify(plan, dense, await acall(self._store, "get", [p.id for p in dense])))
+        return to_result(fuse(plan, dense, lexical))
+
+    def _plan(self, query: VectorStoreQuery, kwargs: dict[str, Any]) -> QueryPlan:
+        return plan_query(query, lexical=self._keyword is not None or is_lexical_vector_store(self._store), **kwargs)
+
+    def _text_search(self) -> tuple[Any, str]:
+        return (self._keyword, "retrieve") if self._keyword is not None else (self._store, "search_text")
+
+
+def _records(nodes: Sequence[BaseNode], kwargs: dict[str, Any]) -> list[VectorRecord]:
+    _refuse(kwargs)
+    return [to_record(node) for node in nodes]
+
+
+def _refuse(kwargs: dict[str, Any]) -> None:
+    if kwargs:
+        raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(kwargs))}")
+
+
+def _removal(node_ids: list[str] | None, filters: Filters | None) -> AnyFilter | None:
+    if filters is not None:
+        return to_removal_filter(filters)
+    if node_ids is None:
+        raise UnsafeRemovalError(
+            "delete_nodes was given neither node_ids nor filters; name what to delete, or call clear()"
+        )
+    return None
+
+
+def _patch_target(ref_doc_id: str, patch: MetadataPatch) -> AnyFilter:
+    effective_patch_keys(patch)
+    refuse_private_keys(patch, where="the patch")
+    return {REF_DOC_KEY: ref_doc_id}
