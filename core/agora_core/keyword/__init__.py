@@ -1,1 +1,23 @@
 """Keyword search: tokenizers, the BM25 formula, and the index that keeps it exact."""
+
+from __future__ import annotations
+
+from agora_core.keyword.analysis import AsciiTokenizer, Tokenizer, UnicodeTokenizer, passage_terms, query_terms
+from agora_core.keyword.bm25 import bm25_idf, bm25_score, bm25_term_score
+from agora_core.keyword.registry import get_tokenizer, suggest_tokenizer, tokenizer_names
+from agora_core.keyword.stemming import SnowballTokenizer
+
+__all__ = [
+    "AsciiTokenizer",
+    "SnowballTokenizer",
+    "Tokenizer",
+    "UnicodeTokenizer",
+    "bm25_idf",
+    "bm25_score",
+    "bm25_term_score",
+    "get_tokenizer",
+    "passage_terms",
+    "query_terms",
+    "suggest_tokenizer",
+    "tokenizer_names",
+]

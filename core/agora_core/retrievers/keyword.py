@@ -1,0 +1,333 @@
+"""Keyword search in memory: exact BM25 over passages that come, change and go at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from agora_core.errors import InvalidArgumentError
+from agora_core.filters import FALSE, TRUE, Expression, compile_filter
+from agora_core.keyword.analysis import AnyTokenizer, query_terms
+from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
+from agora_core.keyword.counting import NOTHING
+from agora_core.keyword.index import BM25Index
+from agora_core.keyword.passages import PassageTable, TextBatch, prepare_texts
+from agora_core.keyword.persistence import SavedIndex, fingerprint, read_index, tokenizer_identity, write_index
+from agora_core.keyword.registry import resolve_tokenizer
+from agora_core.keyword.search import Searcher, Selection
+from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
+from agora_core.protocols import AnyFilter
+from agora_core.records import Passage
+from agora_core.retrievers.base import BaseRetriever
+from agora_core.validation import check_id, check_ids, check_min_score, check_top_k
+
+_REMEMBERED_FILTERS: Final = 256
+
+RetrieverT = TypeVar("RetrieverT", bound="KeywordRetriever")
+
+
+class KeywordRetriever(BaseRetriever):
+    """Ranks passages by BM25, exact after any history of writes; a write costs what it changes.
+
+    A passage scores the sum, over the distinct terms of the query, of idf tf (k1 + 1) / (tf + k1 (1 - b + b length /
+    average length)), with idf = ln(1 + (N - df + 0.5) / (df + 0.5)). N, df and the average count every passage, also
+    those that a filter hides. Only passages that hold a term of the query come back.
+
+    Safe under threads: a search during a write sees the index as it was before or after it.
+
+    Args:
+        k1: how soon repeats of a term stop counting, 0 or more.
+        b: how much long passages are held back, 0 to 1.
+        tokenizer: a name for `get_tokenizer` (`unicode` where it is left out, `ascii`, `english`, `german`, ...), or
+            any callable from a text to its terms. It serves passages and queries, and is saved with the index.
+
+    Raises:
+        InvalidArgumentError: a parameter is outside its range, or the tokenizer is not known.
+    """
+
+    def __init__(
+        self, *, k1: float = DEFAULT_K1, b: float = DEFAULT_B, tokenizer: AnyTokenizer | str | None = None
+    ) -> None:
+        self.k1, self.b = check_bm25_parameters(k1, b)
+        self._tokenizer = resolve_tokenizer(tokenizer)
+        # Writers queue up at the first lock and do most of their work there; the second guards what searches read.
+        self._writing = threading.Lock()
+        self._lock = threading.Lock()
+        self._table = PassageTable()
+        self._index = BM25Index(self._tokenizer)
+        self._searcher = Searcher(self._index, self.k1, self.b)
+        self._selections: dict[Expression, Selection] = {}
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return len(self._table.row_of)
+
+    def __repr__(self) -> str:
+        name = tokenizer_identity(self._tokenizer)[0] or repr(self._tokenizer)
+        return f"{type(self).__name__}({len(self)} passages, k1={self.k1}, b={self.b}, tokenizer={name})"
+
+    @property
+    def tokenizer(self) -> AnyTokenizer:
+        """The tokenizer of passages and queries."""
+        return self._tokenizer
+
+    # ------------------------------------------------------------------------------------------------- searching
+    def retrieve(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> list[Passage]:
+        """Return the `top_k` best passages that hold a term of `query`; equal scores go by the code points of ids.
+
+        Args:
+            query: words; what the tokenizer makes of them counts, each term once.
+            top_k: 1 or more.
+            filter: a mapping or an expression over the metadata, applied before ranking.
+            min_score: keep `score >= min_score`. BM25 scores are above 0 and have no upper bound.
+
+        Raises:
+            InvalidArgumentError: an argument breaks its rule.
+            InvalidFilterError: the filter could not be built.
+        """
+        if not isinstance(query, str):
+            raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")
+        count, floor = check_top_k(top_k), check_min_score(min_score)
+        expression = None if filter is None else compile_filter(filter)
+        terms = query_terms(self._tokenizer, query)
+        if expression == FALSE or not terms:
+            return []
+        table = self._table
+        with self._lock:
+            selection = None if expression is None or expression == TRUE else self._selection(expression)
+            rows, scores = self._searcher.search(terms, count, floor, selection)
+            # Only the id decides between equal scores, so nothing after it is ever compared.
+            found = [
+                (-score, table.ids[row], table.texts[row], table.sources[row], table.metadata[row])
+                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+            ]
+        ranked = sorted(found) if len(found) <= count else heapq.nsmallest(count, found)
+        return [Passage(key, text, -low, source, clone_metadata(meta)) for low, key, text, source, meta in ranked]
+
+    async def aretrieve(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> list[Passage]:
+        """Async twin of `retrieve`, in a worker thread."""
+        return await asyncio.to_thread(self.retrieve, query, top_k=top_k, filter=filter, min_score=min_score)
+
+    def _selection(self, expression: Expression) -> Selection:
+        selection = self._selections.get(expression)
+        if selection is None:
+            if len(self._selections) >= _REMEMBERED_FILTERS:
+                self._selections.clear()
+            selection = Selection(self._table.select(expression, self._index.taken))
+            self._selections[expression] = selection
+        return selection
+
+    # --------------------------------------------------------------------------------------------------- writing
+    def add(self, records: Iterable[Any]) -> int:
+        """Add passages, replacing those with the same id; all or nothing. Return how many were written.
+
+        Args:
+            records: `ChunkRecord`, `VectorRecord`, or anything with an id and a text; source and metadata are optional.
+                Of records with one id the last wins.
+
+        Raises:
+            InvalidArgumentError: something given is no record.
+            InvalidMetadataError: a record is not storable; the message names it, the key and the type.
+        """
+        return self._write(prepare_texts(records), ())
+
+    def replace_documents(self, document_ids: Iterable[str], records: Iterable[Any]) -> int:
+        """Put `records` in the place of all passages of the documents, in one step. Return how many were written.
+
+        Raises:
+            InvalidArgumentError, InvalidMetadataError: an id or a record is not storable; nothing was written.
+        """
+        return self._write(prepare_texts(records), check_ids(document_ids, argument="document_ids"))
+
+    def remove(self, ids: str | Iterable[str]) -> int:
+        """Remove passages by id, one or several. Return how many there were."""
+        wanted = [check_id(ids)] if isinstance(ids, str) else check_ids(ids)
+        with self._writing:
+            rows = [row for row in map(self._table.row_of.get, wanted) if row is not None]
+            self._drop(rows)
+        return len(rows)
+
+    def remove_document(self, document_id: str) -> int:
+        """Remove every passage of a document. Return how many there were."""
+        wanted = check_id(document_id, argument="document_id")
+        with self._writing:
+            rows = self._table.rows_of(wanted)
+            self._drop(rows)
+        return len(rows)
+
+    def update_metadata(self, document_id: str, patch: MetadataPatch) -> int:
+        """Patch the metadata of every passage of a document; see `apply_metadata_patch`. Return how many were written.
+
+        0 for an unknown document, and for a patch without effective keys.
+
+        Raises:
+            InvalidMetadataError: the patch is not storable; nothing was written.
+        """
+        wanted = check_id(document_id, argument="document_id")
+        effective = validate_patch(patch)
+        if not effective:
+            return 0
+        table = self._table
+        with self._writing:
+            rows = table.rows_of(wanted)
+            merged = [merge_effective(table.metadata[row], effective) for row in rows]
+            with self._lock:
+                for row, metadata in zip(rows, merged, strict=True):
+                    table.set_metadata(row, metadata)
+                self._selections.clear()
+        return len(rows)
+
+    def _write(self, batch: TextBatch, document_ids: Sequence[str]) -> int:
+        index, table = self._index, self._table
+        with self._writing:
+            kept = set(batch.ids) if document_ids else set()
+            stale = [row for name in document_ids for row in table.rows_of(name) if table.ids[row] not in kept]
+            if not len(batch):
+                self._drop(stale)
+                return 0
+            counted = index.count(batch.texts)
+            known = [table.row_of.get(record_id) for record_id in batch.ids]
+            fresh = iter(index.allocate(known.count(None)))
+            rows = [next(fresh) if row is None else row for row in known]
+            blocks = index.prepare(rows, counted, stale)
+            with self._lock:
+                index.change(rows, counted, stale, blocks)
+                table.put(rows, batch)
+                table.drop(stale)
+                self._forget()
+            self._tidy()
+        return len(batch)
+
+    def _drop(self, rows: Sequence[int]) -> None:
+        if not rows:
+            return
+        blocks = self._index.prepare((), NOTHING, rows)
+        with self._lock:
+            self._index.change((), NOTHING, rows, blocks)
+            self._table.drop(rows)
+            self._forget()
+        self._tidy()
+
+    def _forget(self) -> None:
+        self._searcher.forget()
+        self._selections.clear()
+
+    def _tidy(self) -> None:
+        # Folding is worked out beside the searches; they wait only while it is put in place.
+        while (fold := self._index.plan_fold()) is not None:
+            with self._lock:
+                self._index.install(fold)
+
+    async def aadd(self, records: Iterable[Any]) -> int:
+        """Async twin of `add`, in a worker thread."""
+        return await asyncio.to_thread(self.add, records)
+
+    async def areplace_documents(self, document_ids: Iterable[str], records: Iterable[Any]) -> int:
+        """Async twin of `replace_documents`, in a worker thread."""
+        return await asyncio.to_thread(self.replace_documents, document_ids, records)
+
+    async def aremove(self, ids: str | Iterable[str]) -> int:
+        """Async twin of `remove`, in a worker thread."""
+        return await asyncio.to_thread(self.remove, ids)
+
+    async def aremove_document(self, document_id: str) -> int:
+        """Async twin of `remove_document`, in a worker thread."""
+        return await asyncio.to_thread(self.remove_document, document_id)
+
+    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch) -> int:
+        """Async twin of `update_metadata`, in a worker thread."""
+        return await asyncio.to_thread(self.update_metadata, document_id, patch)
+
+    # ---------------------------------------------------------------------------------------------------- listing
+    def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
+        """Return the ids of the documents with a passage, or a matching one, in code-point order."""
+        expression = None if filter is None else compile_filter(filter)
+        with self._lock:
+            if expression is None or expression == TRUE:
+                return sorted(self._table.document_ids())
+            return self._table.documents_in(self._selection(expression).rows.tolist())
+
+    async def alist_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
+        """Async twin of `list_document_ids`, in a worker thread."""
+        return await asyncio.to_thread(self.list_document_ids, filter)
+
+    # ---------------------------------------------------------------------------------------------------- keeping
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to one file, in place of what stood there; a failure leaves the old file as it was.
+
+        The file is a zip archive of JSON and arrays and holds no code. The tokenizer is kept by its name and settings.
+
+        Raises:
+            InvalidArgumentError: the tokenizer's settings are not JSON.
+        """
+        table = self._table
+        name, config = tokenizer_identity(self._tokenizer)
+        with self._writing:
+            rows = [row for row, record_id in enumerate(table.ids) if record_id]
+            batch = TextBatch(
+                [table.ids[row] for row in rows],
+                [table.texts[row] for row in rows],
+                [table.sources[row] for row in rows],
+                [table.metadata[row] for row in rows],
+            )
+            columns = self._index.columns()
+        mark = fingerprint(self._tokenizer, batch.texts)
+        write_index(path, SavedIndex(self.k1, self.b, name, config, mark, batch, columns))
+
+    @classmethod
+    def load(
+        cls: type[RetrieverT], path: str | os.PathLike[str], *, tokenizer: AnyTokenizer | str | None = None
+    ) -> RetrieverT:
+        """Return the index that `save` wrote to `path`.
+
+        Args:
+            path: the file.
+            tokenizer: needed where the saved one is not known by name here; otherwise it must be the same.
+
+        Raises:
+            InvalidArgumentError: the file is no saved index or is damaged, or the tokenizer is not the saved one.
+            FileNotFoundError: there is no such file.
+        """
+        saved = read_index(path)
+        if tokenizer is None and saved.tokenizer is None:
+            raise InvalidArgumentError(
+                "tokenizer must be given: the index was saved with one that has no name; pass the same one"
+            )
+        given = resolve_tokenizer(saved.tokenizer if tokenizer is None else tokenizer)
+        if tokenizer_identity(given) != (saved.tokenizer, saved.config):
+            raise InvalidArgumentError(
+                f"tokenizer must be the one the index was saved with, {saved.tokenizer!r} {saved.config!r}, "
+                f"got {tokenizer_identity(given)!r}; pass that one, or build the index anew"
+            )
+        same = fingerprint(given, saved.batch.texts) == saved.fingerprint
+        if not same and saved.tokenizer is None:
+            raise InvalidArgumentError(
+                "tokenizer gives other terms than the one the index was saved with; pass that one"
+            )
+        loaded = cls(k1=saved.k1, b=saved.b, tokenizer=given)
+        if not same:
+            # A newer stemmer or Unicode table behind the same name: index and queries must agree, so count again.
+            loaded._write(saved.batch, ())
+            return loaded
+        loaded._index.fill(saved.columns)
+        loaded._table.put(range(len(saved.batch)), saved.batch)
+        return loaded
+
+    async def asave(self, path: str | os.PathLike[str]) -> None:
+        """Async twin of `save`, in a worker thread."""
+        await asyncio.to_thread(self.save, path)
+
+    @classmethod
+    async def aload(
+        cls: type[RetrieverT], path: str | os.PathLike[str], *, tokenizer: AnyTokenizer | str | None = None
+    ) -> RetrieverT:
+        """Async twin of `load`, in a worker thread."""
+        return await asyncio.to_thread(cls.load, path, tokenizer=tokenizer)
