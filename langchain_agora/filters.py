@@ -38,6 +38,8 @@ def to_core_filter(filter: Any) -> AnyFilter:
     if not any(_is_operator(key) or _holds_operators(value) for key, value in filter.items()):
         for key, value in filter.items():
             _refuse_hidden_operators(key, value)
+        # Returned as it is, so that a store which knows mappings only can answer it; refused here where it cannot be.
+        compile_filter(filter)
         return filter
     return _translate(filter)
 
@@ -64,7 +66,7 @@ def _combine(operator: str, value: Any) -> Expression:
         return any_of(*map(_translate, _filters(operator, value)))
     if operator == "$not":
         if isinstance(value, (list, tuple)):
-            return not_(any_of(*map(_translate, _filters(operator, value))))
+            return all_of(*(not_(_translate(each)) for each in _filters(operator, value)))
         return not_(_translate(value))
     if operator in _ON_FIELD:
         raise InvalidFilterError(

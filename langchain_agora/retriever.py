@@ -19,7 +19,7 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.base import at_least
-from agora_core.scoped import ScopedRetriever
+from agora_core.scoped import ScopedRetriever, frozen_filter
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter
@@ -80,7 +80,7 @@ class AgoraRetriever(ConfigAwareRetriever):
     @field_validator("filter")
     @classmethod
     def _check_filter(cls, value: Any) -> Any:
-        return None if value is None else to_core_filter(value)
+        return None if value is None else frozen_filter(to_core_filter(value))
 
     def scoped(self, scope: Scope) -> AgoraRetriever:
         """Return a view in which `scope` always holds: a filter, or a function of the run's config.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -96,11 +96,23 @@ def translated(hook: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None
     def translate(filter: Any) -> Any:
         return to_core_filter(filter) if isinstance(filter, Mapping) else filter
 
-    async def later(awaitable: Awaitable[Any]) -> Any:
-        return translate(await awaitable)
+    async def afilter_for(actor: Any) -> Any:
+        return translate(await hook(actor))
 
     def filter_for(actor: Any) -> Any:
         result = hook(actor)
-        return later(result) if inspect.isawaitable(result) else translate(result)
+        return _Translated(result, translate) if inspect.isawaitable(result) else translate(result)
 
+    if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(type(hook), "__call__", None)):  # noqa: B004
+        return afilter_for
     return filter_for
+
+
+class _Translated:
+    """What a sync hook promised to give, translated when it comes."""
+
+    def __init__(self, awaitable: Awaitable[Any], translate: Callable[[Any], Any]) -> None:
+        self._awaitable, self._translate = awaitable, translate
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._translate((yield from self._awaitable.__await__()))

@@ -13,7 +13,7 @@ from langchain_agora import AgoraVectorStore
 
 class TestMemory(VectorStoreIntegrationTests):
     @pytest.fixture
-    def vectorstore(self) -> Iterator[AgoraVectorStore]:  # type: ignore[override]
+    def vectorstore(self) -> Iterator[AgoraVectorStore]:
         with MemoryVectorStore() as store:
             yield AgoraVectorStore(store, self.get_embeddings())
 
@@ -22,7 +22,7 @@ class TestMemoryInner(VectorStoreIntegrationTests):
     """The scores of this metric have no floor: none may be implied."""
 
     @pytest.fixture
-    def vectorstore(self) -> Iterator[AgoraVectorStore]:  # type: ignore[override]
+    def vectorstore(self) -> Iterator[AgoraVectorStore]:
         with MemoryVectorStore(metric="inner") as store:
             yield AgoraVectorStore(store, self.get_embeddings())
 
@@ -31,7 +31,7 @@ class TestMemoryScoped(VectorStoreIntegrationTests):
     """A view with a scope is a vector store like any other."""
 
     @pytest.fixture
-    def vectorstore(self) -> Iterator[AgoraVectorStore]:  # type: ignore[override]
+    def vectorstore(self) -> Iterator[AgoraVectorStore]:
         with MemoryVectorStore() as store:
             # Any metadata is in this scope, and none has to be written for it.
             scope = {"$not": {"tenant": "another"}}
