@@ -53,6 +53,11 @@ def text_problem(text: str) -> str | None:
     return None
 
 
+def is_storable(text: str) -> bool:
+    """Say whether every database stores `text`; `text_problem` says what is wrong where this is False."""
+    return (text.isascii() and "\x00" not in text) or text_problem(text) is None
+
+
 def check_text(value: Any, *, where: str, what: str) -> None:
     """Refuse a `value` that is no storable string; `where` names the record, `what` the field."""
     if type(value) is not str and not isinstance(value, str):
@@ -138,9 +143,41 @@ def copy_metadata(metadata: Any, *, where: str = "metadata") -> dict[str, JSON] 
     """
     if metadata is None:
         return None
+    plain = copy_plain(metadata)
+    if plain is not None:
+        return plain
     if not isinstance(metadata, Mapping):
         raise InvalidMetadataError(f"{where}: metadata must be a mapping or None, got {type(metadata).__name__}")
     copy: dict[str, JSON] = copy_json(metadata, where=where, what="metadata")
+    return copy
+
+
+def copy_plain(metadata: Any) -> dict[str, JSON] | None:
+    """Copy metadata of scalars and lists of str, as most is; None leaves what is else or wrong to `copy_metadata`."""
+    if type(metadata) is not dict:
+        return None
+    copy: dict[str, JSON] = {}
+    for key, value in metadata.items():
+        if type(key) is not str or not is_storable(key):
+            return None
+        kind = type(value)
+        if kind is str:
+            if not is_storable(value):
+                return None
+        elif kind is list:
+            for item in value:
+                if type(item) is not str or not is_storable(item):
+                    return None
+            value = value.copy()
+        elif kind is int:
+            if not INT64_MIN <= value <= INT64_MAX:
+                return None
+        elif kind is float:
+            if not math.isfinite(value):
+                return None
+        elif value is not None and kind is not bool:
+            return None
+        copy[key] = value
     return copy
 
 

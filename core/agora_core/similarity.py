@@ -20,50 +20,62 @@ from agora_core.validation import check_top_k
 Float64Array = npt.NDArray[np.float64]
 FloatArray = npt.NDArray[Any]
 
-# Far above the rounding of a float64 dot product (pairwise sums of some thousand terms: about 1e-15 of the scale),
-# and far below what float32 resolves.
-_ROUNDING: Final = 1e-14
+# Far above the rounding of a float64 dot product (some 1e-15 of the scale at a thousand terms), and far below what
+# float32 resolves.
+_ROUNDING: Final = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One line of the table. `score` takes vectors (n, d) and a query (d,), both float64, and gives (n,)."""
+    """One line of the table.
+
+    `score` takes vectors (n, d), their norms (n,), a query (d,) and its norm, all float64, and gives (n,).
+    """
 
     name: str
-    score: Callable[[Float64Array, Float64Array], Float64Array]
+    score: Callable[[Float64Array, Float64Array, Float64Array, float], Float64Array]
     relevance: Callable[[float], float]
     score_of_relevance: Callable[[float], float]
 
 
-def _row_sums(products: Float64Array) -> Float64Array:
-    # Summed along the row, pairwise: the same numbers give the same bits wherever their row stands. BLAS does not.
-    sums: Float64Array = products.sum(axis=1)
-    return sums
+def exact_norms(vectors: FloatArray) -> Float64Array:
+    """Return the Euclidean norms of `vectors`, shape (n, d), summed in float64; shape (n,)."""
+    wide = np.asarray(vectors, dtype=np.float64)
+    norms: Float64Array = np.sqrt(_dots(wide, wide))
+    return norms
+
+
+def _dots(left: Float64Array, right: Float64Array) -> Float64Array:
+    # einsum sums each row by itself in one order: the same numbers give the same bits wherever their row stands.
+    # BLAS takes rows in groups, and the last few of a matrix otherwise.
+    dots: Float64Array = np.einsum("ij,ij->i" if right.ndim == 2 else "ij,j->i", left, right)
+    return dots
 
 
 def _snapped(scores: Float64Array, scale: Float64Array | float) -> Float64Array:
     """Move scores that rounding kept off a float32 number, or off zero, onto it: a floor given as 1.0 is then exact."""
     tolerance = scale * _ROUNDING
     nearest = scores.astype(np.float32).astype(np.float64)
-    snapped = np.where(np.abs(scores - nearest) <= tolerance, nearest, scores)
-    return np.where(np.abs(snapped) <= tolerance, 0.0, snapped)
+    nearest[np.abs(scores) <= tolerance] = 0.0
+    np.copyto(scores, nearest, where=np.abs(scores - nearest) <= tolerance)
+    return scores
 
 
-def _cosine(vectors: Float64Array, query: Float64Array) -> Float64Array:
-    norms = np.sqrt(_row_sums(vectors * vectors)) * np.sqrt(_row_sums((query * query)[None]))
-    dots = _row_sums(vectors * query)
-    return _snapped(np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0), 1.0)
+def _cosine(vectors: Float64Array, norms: Float64Array, query: Float64Array, query_norm: float) -> Float64Array:
+    scale = norms * query_norm
+    # The dot product with a zero vector is 0, and so is its score.
+    scale[scale == 0] = 1.0
+    return _snapped(_dots(vectors, query) / scale, 1.0)
 
 
-def _l2(vectors: Float64Array, query: Float64Array) -> Float64Array:
+def _l2(vectors: Float64Array, norms: Float64Array, query: Float64Array, query_norm: float) -> Float64Array:
     differences = vectors - query
-    scores = -np.sqrt(_row_sums(differences * differences))
-    return _snapped(scores, np.abs(scores))
+    distances = np.sqrt(_dots(differences, differences))
+    return _snapped(-distances, distances)
 
 
-def _inner(vectors: Float64Array, query: Float64Array) -> Float64Array:
-    products = vectors * query
-    return _snapped(_row_sums(products), _row_sums(np.abs(products)))
+def _inner(vectors: Float64Array, norms: Float64Array, query: Float64Array, query_norm: float) -> Float64Array:
+    return _snapped(_dots(vectors, query), norms * query_norm)
 
 
 def _clipped(score: float) -> float:
@@ -100,13 +112,19 @@ def check_metric(value: Any, *, argument: str = "metric") -> str:
     return value
 
 
-def exact_scores(metric: str, vectors: FloatArray, query: FloatArray) -> Float64Array:
+def exact_scores(
+    metric: str, vectors: FloatArray, query: FloatArray, *, norms: Float64Array | None = None
+) -> Float64Array:
     """Return the scores of `vectors`, shape (n, d), against `query`, shape (d,), summed in float64; shape (n,).
 
     cosine: `1 - distance`, 0 where either vector is zero; l2: minus the Euclidean distance; inner: the inner product.
-    Equal vectors get bit-equal scores. A score within float64 rounding of a float32 number is that number.
+    Equal vectors get bit-equal scores. A score within float64 rounding of a float32 number is that number. `norms`
+    spares computing those of the vectors, where `exact_norms` is already known.
     """
-    return METRICS[metric].score(np.asarray(vectors, dtype=np.float64), np.asarray(query, dtype=np.float64))
+    wide = vectors.astype(np.float64)
+    target = query.astype(np.float64)
+    query_norm = math.sqrt(float(_dots(target[None], target)[0]))
+    return METRICS[metric].score(wide, exact_norms(wide) if norms is None else norms, target, query_norm)
 
 
 def relevance_score(metric: str, score: float) -> float:

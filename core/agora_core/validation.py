@@ -16,7 +16,7 @@ from agora_core.errors import (
     InvalidEmbeddingError,
     InvalidMetadataError,
 )
-from agora_core.metadata import check_text, copy_metadata
+from agora_core.metadata import check_text, copy_metadata, copy_plain, is_storable
 from agora_core.records import JSON, VectorRecord
 
 Float32Array = npt.NDArray[np.float32]
@@ -94,6 +94,12 @@ def prepare_embedding(value: Any, *, dimension: int | None, where: str = "embedd
         DimensionMismatchError: its length is not `dimension`; None takes any length of 1 or more.
         InvalidEmbeddingError: it is no sequence of numbers, or holds NaN, infinity, or what float32 cannot hold.
     """
+    if type(value) is np.ndarray and value.dtype == np.float32 and value.shape == (dimension,):
+        # One product finds NaN, infinity and all that may be either.
+        plain: Float32Array = value
+        if math.isfinite(np.dot(plain, plain)):
+            copy: Float32Array = plain.copy()
+            return copy
     try:
         array = np.asarray(value)
     except (ValueError, TypeError):
@@ -124,29 +130,52 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
     """
     if isinstance(records, (str, bytes, VectorRecord)) or not isinstance(records, Iterable):
         raise InvalidArgumentError(f"records must be a list of VectorRecord, got {type(records).__name__}")
-    latest: dict[str, VectorRecord] = {}
-    metadata: dict[str, dict[str, JSON] | None] = {}
+    rows: dict[str, tuple[VectorRecord, dict[str, JSON] | None]] = {}
     for position, record in enumerate(records):
-        key = getattr(record, "id", None)
-        if not hasattr(record, "embedding") or not hasattr(record, "text"):
-            raise InvalidArgumentError(f"records[{position}] must be a VectorRecord, got {type(record).__name__}")
-        check_text(key, where=f"records[{position}]", what="id")
-        if not key:
-            raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
-        where = f"record {key if len(key) <= 120 else key[:117] + '...'!r}"
-        check_text(record.text, where=where, what="text")
-        if record.source is not None:
-            check_text(record.source, where=where, what="source")
-        metadata[key] = None if record.metadata is None else copy_metadata(record.metadata, where=where)
-        latest[key] = record
-    rows = list(latest.values())
+        if type(record) is not VectorRecord or not _is_plain(record):
+            _check_record(record, position)
+        metadata = record.metadata
+        if metadata is not None:
+            metadata = copy_plain(metadata) or copy_metadata(metadata, where=_where(record))
+        rows[record.id] = (record, metadata)
+    latest = [record for record, _ in rows.values()]
     return RecordBatch(
-        ids=list(latest),
-        texts=[row.text for row in rows],
-        sources=[row.source for row in rows],
-        metadata=[metadata[key] for key in latest],
-        vectors=_prepare_vectors(rows, dimension),
+        ids=list(rows),
+        texts=[record.text for record in latest],
+        sources=[record.source for record in latest],
+        metadata=[metadata for _, metadata in rows.values()],
+        vectors=_prepare_vectors(latest, dimension),
     )
+
+
+def _is_plain(record: VectorRecord) -> bool:
+    """Say whether id, text and source are surely storable; where not, `_check_record` finds out and tells."""
+    key, text, source = record.id, record.text, record.source
+    return (
+        type(key) is str
+        and key != ""
+        and is_storable(key)
+        and type(text) is str
+        and is_storable(text)
+        and (source is None or (type(source) is str and is_storable(source)))
+    )
+
+
+def _check_record(record: Any, position: int) -> None:
+    if not hasattr(record, "embedding") or not hasattr(record, "text"):
+        raise InvalidArgumentError(f"records[{position}] must be a VectorRecord, got {type(record).__name__}")
+    key = getattr(record, "id", None)
+    check_text(key, where=f"records[{position}]", what="id")
+    if not key:
+        raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
+    check_text(record.text, where=_where(record), what="text")
+    if record.source is not None:
+        check_text(record.source, where=_where(record), what="source")
+
+
+def _where(record: VectorRecord) -> str:
+    key = record.id
+    return f"record {key if len(key) <= 120 else key[:117] + '...'!r}"
 
 
 def _prepare_vectors(rows: Sequence[VectorRecord], dimension: int | None) -> Float32Array:

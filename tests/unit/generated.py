@@ -1,4 +1,4 @@
-"""Random records, filters and patches, made to meet each other: few keys and values, and the hostile ones among them."""
+"""Random records, filters and patches, made to meet each other: few keys and values, some of them hostile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from agora_core import Expression, Field, VectorRecord, all_of, any_of, field, n
 
 KEYS = ["k", "tenant", "a.b", "", "__proto__", "ключ", "q\"'", "a[]", "o"]
 SCALARS: list[Any] = [
-    None, True, False, 0, 1, 1.0, 2, -1, 1.5, "1", "true", "", "a", "b", "A", "ab", "null", "é", "a'b", 2**53 + 1, 2.0**53,
+    None, True, False, 0, 1, 1.0, 2, -1, 1.5, 2**53 + 1, 2.0**53,
+    "1", "true", "", "a", "b", "A", "ab", "null", "é", "a'b",
 ]  # fmt: skip
 DOCUMENTS = ["d", "d#1", "e", "f", "#", "ß"]
 

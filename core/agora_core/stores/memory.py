@@ -20,8 +20,8 @@ from agora_core.scoped import check_in_scope, out_of_scope
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
 from agora_core.stores.memory_persistence import read_store, write_store
-from agora_core.stores.memory_rows import IntArray, RowTable
-from agora_core.stores.memory_search import nearest, nearest_many
+from agora_core.stores.memory_rows import IntArray, RowTable, TableView
+from agora_core.stores.memory_search import Ranked, nearest, nearest_many
 from agora_core.validation import (
     RecordBatch,
     check_dimension,
@@ -44,25 +44,29 @@ StoreT = TypeVar("StoreT", bound="MemoryVectorStore")
 
 
 class _Reading:
-    """What one search sees: the table as it was, whatever is written meanwhile."""
+    """What one search sees: the rows as they were, whatever is written meanwhile."""
 
-    __slots__ = ("before", "rows", "table", "view")
+    __slots__ = ("before", "rows", "view")
 
-    def __init__(self, table: RowTable, rows: IntArray | None) -> None:
-        self.table = table
-        self.view = table.view()
+    def __init__(self, view: TableView, rows: IntArray | None) -> None:
+        self.view = view
         self.rows = rows
         # Metadata that a patch has replaced since; the patch writes here first.
         self.before: dict[int, dict[str, JSON] | None] = {}
 
-    def metadata(self, row: int) -> dict[str, JSON] | None:
-        # In this order: a new value is only ever seen once the old one is kept.
-        current = self.table.metadata[row]
-        return self.before.get(row, current)
-
-    def passage(self, row: int, score: float) -> Passage:
-        table = self.table
-        return Passage(table.ids[row], table.texts[row], score, table.sources[row], clone_metadata(self.metadata(row)))
+    def passages(self, found: Ranked, floor: float | None) -> list[Passage]:
+        view, before = self.view, self.before
+        ids, texts, sources, metadata = view.ids, view.texts, view.sources, view.metadata
+        passages = []
+        for score, row in found:
+            if floor is not None and score < floor:
+                break
+            # In this order: a new value is only ever seen once the old one is kept.
+            current = metadata[row]
+            if before:
+                current = before.get(row, current)
+            passages.append(Passage(ids[row], texts[row], score, sources[row], clone_metadata(current)))
+        return passages
 
 
 class MemoryVectorStore(BaseVectorStore):
@@ -134,8 +138,7 @@ class MemoryVectorStore(BaseVectorStore):
         try:
             if self._dimension is None:
                 return []
-            found = nearest(reading.view, reading.table.ids, query, top_k, reading.rows)
-            return [reading.passage(row, score) for score, row in found if floor is None or score >= floor]
+            return reading.passages(nearest(reading.view, query, top_k, reading.rows), floor)
         finally:
             self._readings.remove(reading)
 
@@ -166,17 +169,15 @@ class MemoryVectorStore(BaseVectorStore):
         try:
             if self._dimension is None or not queries:
                 return [[] for _ in queries]
-            found = nearest_many(reading.view, reading.table.ids, np.stack(queries), top_k, reading.rows)
-            return [
-                [reading.passage(row, score) for score, row in one if floor is None or score >= floor] for one in found
-            ]
+            found = nearest_many(reading.view, np.stack(queries), top_k, reading.rows)
+            return [reading.passages(one, floor) for one in found]
         finally:
             self._readings.remove(reading)
 
     def _begin(self, filter: AnyFilter | None) -> _Reading:
         """Take a snapshot; whoever began a reading takes it out of `_readings` again."""
         with self._lock:
-            reading = _Reading(self._table, self._select(filter))
+            reading = _Reading(self._table.view(), self._select(filter))
             self._readings.append(reading)
             return reading
 
@@ -339,7 +340,7 @@ class MemoryVectorStore(BaseVectorStore):
         self._selections.clear()
         table = self._table
         if table.dead_count > max(_SWEPT_FROM, len(table) // _SWEPT_SHARE):
-            self._table = table.compacted()
+            table.compact()
 
     def _kill(self, rows: list[int]) -> int:
         if rows:
@@ -394,7 +395,8 @@ class MemoryVectorStore(BaseVectorStore):
                         raise out_of_scope(table.ids[row])
             for row, metadata in zip(rows, merged, strict=False):
                 for reading in self._readings:
-                    if reading.table is table:
+                    # A reading from before a compaction has lists of its own.
+                    if reading.view.metadata is table.metadata:
                         reading.before.setdefault(row, table.metadata[row])
                 table.set_metadata(row, metadata, keys)
             if rows:
@@ -409,17 +411,7 @@ class MemoryVectorStore(BaseVectorStore):
         The file is a zip archive of JSON and one array; it holds no code.
         """
         with self._lock:
-            table = self._table
-            rows = table.live_rows()
-            chosen = rows.tolist()
-            batch = RecordBatch(
-                ids=[table.ids[row] for row in chosen],
-                texts=[table.texts[row] for row in chosen],
-                sources=[table.sources[row] for row in chosen],
-                # The dicts themselves are never changed, only replaced.
-                metadata=[table.metadata[row] for row in chosen],
-                vectors=table.vectors(rows),
-            )
+            batch = self._table.batch()
             dimension = self._dimension
         write_store(path, metric=self.metric, dimension=dimension, batch=batch)
 

@@ -43,6 +43,8 @@ _SHIFTED: Final = 4096
 # A union of more than this share of all rows is cheaper through a mask than by sorting.
 _SORTED_SHARE: Final = 16
 _NESTED_PATHS: Final = 64
+# Up to so many rows a loop is quicker than numpy.
+_LOOPED: Final = 32
 
 _EMPTY: Final = np.empty(0, dtype=np.int32)
 _TRUE: Final = object()
@@ -93,6 +95,15 @@ class Posting:
         rows = np.union1d(untouched, edited[added]).astype(np.int32)
         self.rows, self._edits = array("i", rows.tobytes()), {}
         return rows
+
+    def compact(self, moved: npt.NDArray[np.int32], place: list[int]) -> bool:
+        """Give the rows their new numbers, those of -1 being dropped; say whether any are left."""
+        if self._edits or len(self.rows) > _LOOPED:
+            rows = moved[self.read()]
+            self.rows = array("i", rows[rows >= 0].tobytes())
+        else:
+            self.rows = array("i", [new for row in self.rows if (new := place[row]) >= 0])
+        return len(self.rows) > 0
 
 
 # A value that one row holds costs no object of its own.
@@ -149,12 +160,30 @@ class PathIndex:
 
     def append(self, row: int, value: JSON) -> None:
         """Note that `row`, the last one, holds `value`."""
+        if type(value) is list:
+            self.lists.rows.append(row)
+            members = self.members
+            for item in value:
+                if type(item) is str:
+                    # Spelled out for lists of strings, which most access lists are.
+                    entry = members.get(item)
+                    if entry is None:
+                        members[item] = row
+                    elif isinstance(entry, Posting):
+                        entry.append(row)
+                    elif entry != row:
+                        members[item] = Posting((entry, row))
+                elif type(item) not in _COMPOUND:
+                    _append(members, _scalar_key(item), row)
+                elif self._compounds is not None:
+                    _append(self._compounds[1], canonical_json(item), row)
+            if self._compounds is not None:
+                _append(self._compounds[0], canonical_json(value), row)
+            return
+        if type(value) is dict:
+            self.objects.rows.append(row)
         for table, key in self._places(value):
             _append(table, key, row)
-        if type(value) is list:
-            self.lists.append(row)
-        elif type(value) is dict:
-            self.objects.append(row)
 
     def insert(self, row: int, value: JSON) -> None:
         """Note that any `row` holds `value`."""
@@ -173,6 +202,32 @@ class PathIndex:
             self.lists.discard(row)
         elif type(value) is dict:
             self.objects.discard(row)
+
+    def exchange(self, row: int, old: list[JSON], new: list[JSON]) -> None:
+        """Note that `row` holds the list `new` where it held `old`; what stays is not touched."""
+        before = dict.fromkeys((id(table), key) for table, key in self._places(old))
+        after = dict.fromkeys((id(table), key) for table, key in self._places(new))
+        for table, key in self._places(old):
+            if (id(table), key) not in after:
+                _discard(table, key, row)
+        for table, key in self._places(new):
+            if (id(table), key) not in before:
+                _insert(table, key, row)
+
+    def compact(self, moved: npt.NDArray[np.int32], place: list[int]) -> None:
+        """Give all rows their new numbers, `moved` and `place` as array and list; -1 drops a row."""
+        tables = [self.strings, self.numbers, self.others, self.members, *(self._compounds or ())]
+        for table in tables:
+            for key, entry in list(table.items()):
+                if isinstance(entry, Posting):
+                    if not entry.compact(moved, place):
+                        del table[key]
+                elif place[entry] < 0:
+                    del table[key]
+                else:
+                    table[key] = place[entry]
+        self.lists.compact(moved, place)
+        self.objects.compact(moved, place)
 
     def _places(self, value: JSON) -> Iterator[tuple[Table, Any]]:
         kind = type(value)
@@ -285,6 +340,13 @@ class MetadataIndex:
         for path, index in self._nested.items():
             if path[0] in changed:
                 _move(index, row, value_at(before, path), value_at(after, path))
+
+    def compact(self, metadata: Sequence[dict[str, JSON] | None], moved: npt.NDArray[np.int32]) -> None:
+        """Follow the rows to their new numbers: row `r` is now `moved[r]` of `metadata`, or gone where that is -1."""
+        self._metadata = metadata
+        place = moved.tolist()
+        for index in (*self._keys.values(), *self._nested.values()):
+            index.compact(moved, place)
 
     def select(self, expression: Expression) -> RowSet:
         """Return the rows that match, deleted ones among them."""
@@ -411,6 +473,9 @@ class MetadataIndex:
 
 
 def _move(index: PathIndex, row: int, old: Any, new: Any) -> None:
+    if type(old) is list and type(new) is list:
+        index.exchange(row, old, new)
+        return
     if old is not MISSING:
         index.discard(row, old)
     if new is not MISSING:

@@ -1,11 +1,12 @@
 """The rows of the memory store: one float32 matrix, and lists for the rest. Rows are appended and never changed.
 
 That is what lets a search run without the lock: it keeps the arrays and the number of rows it started with. A row that
-is replaced or deleted is only marked; `compacted` builds a table without the marked ones.
+is replaced or deleted is only marked; `compact` moves the others into arrays without the marked ones.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,23 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.records import JSON, document_id_of
+from agora_core.similarity import Float64Array, exact_norms
 from agora_core.stores.memory_index import MetadataIndex, RowSet
 from agora_core.validation import Float32Array, RecordBatch
 
 IntArray = npt.NDArray[np.intp]
 
 _SMALLEST = 64
+_BLOCK = 1024
 # Outside these norms a float32 product may overflow, or lose what float64 keeps.
 SMALL_NORM, LARGE_NORM = 1e-18, 1e18
 
 
 @dataclass(frozen=True, slots=True)
-class VectorView:
-    """The vectors as they were at one moment. Rows below `count` never change; `dead` are those to leave out."""
+class TableView:
+    """The rows as they were at one moment. Rows below `count` never change; `dead` are those to leave out."""
 
     metric: str
     matrix: Float32Array
     """Shape (capacity, dimension); the rows as they were given."""
+    norms: Float64Array
+    """Shape (capacity,): the Euclidean norms."""
     factors: Float32Array
     """Shape (capacity,): cosine: 1 / norm, 0 for a zero vector; l2: half the squared norm; inner: unused."""
     count: int
@@ -37,13 +42,17 @@ class VectorView:
     largest_norm: float
     extreme: bool
     """Whether some norm lies outside what float32 products can take."""
+    ids: list[str]
+    texts: list[str]
+    sources: list[str | None]
+    metadata: list[dict[str, JSON] | None]
+    """The one list in which a row may change; see `MemoryVectorStore.update_metadata`."""
 
 
 class RowTable:
     """Columns of equal length, an index over the metadata, and the way from ids and documents to rows."""
 
-    def __init__(self, metric: str, dimension: int, capacity: int = 0) -> None:
-        """Make an empty table; `capacity` rows fit before the matrix grows."""
+    def __init__(self, metric: str, dimension: int) -> None:
         self.metric = metric
         self.ids: list[str] = []
         self.texts: list[str] = []
@@ -53,13 +62,15 @@ class RowTable:
         # One row, which most documents of one chunk have, is kept as the bare int.
         self.documents: dict[str, int | list[int]] = {}
         self.index = MetadataIndex(self.metadata)
-        self._matrix = np.empty((max(capacity, _SMALLEST), dimension), dtype=np.float32)
-        self._factors = np.empty(len(self._matrix), dtype=np.float32)
-        self._alive = np.empty(len(self._matrix), dtype=bool)
+        self._matrix = np.empty((_SMALLEST, dimension), dtype=np.float32)
+        self._norms = np.empty(_SMALLEST, dtype=np.float64)
+        self._factors = np.empty(_SMALLEST, dtype=np.float32)
+        self._alive = np.empty(_SMALLEST, dtype=bool)
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
         self._dead_count = 0
         self._largest_norm = 0.0
         self._extreme = False
+        self._view: TableView | None = None
 
     def __len__(self) -> int:
         """Return the number of live rows."""
@@ -70,27 +81,41 @@ class RowTable:
         """The number of rows that are marked as gone."""
         return self._dead_count
 
-    def view(self) -> VectorView:
-        """Return the vectors as they are now."""
-        return VectorView(
-            self.metric,
-            self._matrix,
-            self._factors,
-            len(self.ids),
-            self._dead[: self._dead_count],
-            self._largest_norm,
-            self._extreme,
-        )
+    def view(self) -> TableView:
+        """Return the rows as they are now."""
+        if self._view is None:
+            self._view = TableView(
+                self.metric,
+                self._matrix,
+                self._norms,
+                self._factors,
+                len(self.ids),
+                self._dead[: self._dead_count],
+                self._largest_norm,
+                self._extreme,
+                self.ids,
+                self.texts,
+                self.sources,
+                self.metadata,
+            )
+        return self._view
 
     def vector(self, row: int) -> Float32Array:
         """Return the embedding of a row; a view, which must not be changed."""
         vector: Float32Array = self._matrix[row]
         return vector
 
-    def vectors(self, rows: IntArray) -> Float32Array:
-        """Return the embeddings of some rows; a copy."""
-        vectors: Float32Array = self._matrix[rows]
-        return vectors
+    def batch(self) -> RecordBatch:
+        """Return the live rows, in their order. The metadata are the store's own."""
+        alive = self._alive[: len(self.ids)]
+        chosen = alive.tolist()
+        return RecordBatch(
+            ids=list(itertools.compress(self.ids, chosen)),
+            texts=list(itertools.compress(self.texts, chosen)),
+            sources=list(itertools.compress(self.sources, chosen)),
+            metadata=list(itertools.compress(self.metadata, chosen)),
+            vectors=self._matrix[: len(alive)][alive],
+        )
 
     def live_rows(self) -> IntArray:
         """Return all live rows, ascending."""
@@ -114,15 +139,19 @@ class RowTable:
     def append(self, batch: RecordBatch) -> None:
         """Add records whose ids have no live row."""
         first, count = len(self.ids), len(batch)
-        self._grow(first + count)
-        self._matrix[first : first + count] = batch.vectors
-        self._factors[first : first + count] = self._factors_of(batch.vectors)
-        self._alive[first : first + count] = True
+        if first + count > len(self._matrix):
+            self._move_to(max(first + count, len(self._matrix) + len(self._matrix) // 2))
+        end = first + count
+        self._matrix[first:end] = batch.vectors
+        self._alive[first:end] = True
+        for start in range(0, count, _BLOCK):
+            # In blocks, for float64 copies of them are made.
+            self._measure(first + start, batch.vectors[start : start + _BLOCK])
         self.ids += batch.ids
         self.texts += batch.texts
         self.sources += batch.sources
         self.metadata += batch.metadata
-        self.row_of.update(zip(batch.ids, range(first, first + count), strict=False))
+        self.row_of.update(zip(batch.ids, range(first, end), strict=True))
         documents = self.documents
         for row, record_id in enumerate(batch.ids, first):
             document_id = document_id_of(record_id)
@@ -134,19 +163,18 @@ class RowTable:
             else:
                 rows.append(row)
         self.index.append(first)
+        self._view = None
 
     def kill(self, rows: list[int]) -> None:
         """Mark live rows as gone."""
-        if not rows:
-            return
+        ids, row_of, documents = self.ids, self.row_of, self.documents
         for row in rows:
-            record_id = self.ids[row]
-            if self.row_of[record_id] == row:
-                del self.row_of[record_id]
+            record_id = ids[row]
+            del row_of[record_id]
             document_id = document_id_of(record_id)
-            held = self.documents[document_id]
+            held = documents[document_id]
             if isinstance(held, int) or len(held) == 1:
-                del self.documents[document_id]
+                del documents[document_id]
             else:
                 held.remove(row)
         self._alive[rows] = False
@@ -158,53 +186,65 @@ class RowTable:
             self._dead = dead
         self._dead[self._dead_count : needed] = rows
         self._dead_count = needed
+        self._view = None
 
     def set_metadata(self, row: int, metadata: dict[str, JSON], keys: list[str]) -> None:
         """Give a row new metadata, which differs from the old in some of the top-level `keys`."""
         self.index.update(row, self.metadata[row] or {}, metadata, keys)
         self.metadata[row] = metadata
 
-    def compacted(self) -> RowTable:
-        """Return a table of the live rows, in their order."""
-        rows = self.live_rows()
-        table = RowTable(self.metric, self._matrix.shape[1], len(rows) + len(rows) // 3)
-        chosen = rows.tolist()
-        table.append(
-            RecordBatch(
-                ids=[self.ids[row] for row in chosen],
-                texts=[self.texts[row] for row in chosen],
-                sources=[self.sources[row] for row in chosen],
-                metadata=[self.metadata[row] for row in chosen],
-                vectors=self._matrix[rows],
-            )
-        )
-        return table
+    def compact(self) -> None:
+        """Move the live rows together, into new arrays and lists: a search may still read the old ones."""
+        alive = self._alive[: len(self.ids)].copy()
+        chosen = alive.tolist()
+        moved = np.cumsum(alive, dtype=np.int32) - 1
+        moved[~alive] = -1
+        self.ids = list(itertools.compress(self.ids, chosen))
+        self.texts = list(itertools.compress(self.texts, chosen))
+        self.sources = list(itertools.compress(self.sources, chosen))
+        self.metadata = list(itertools.compress(self.metadata, chosen))
+        self.row_of = dict(zip(self.ids, range(len(self.ids)), strict=True))
+        place = moved.tolist()
+        self.documents = {
+            key: place[rows] if isinstance(rows, int) else [place[row] for row in rows]
+            for key, rows in self.documents.items()
+        }
+        self.index.compact(self.metadata, moved)
+        # Room for as many new rows as make the next sweep due.
+        self._move_to(max(_SMALLEST, len(self.ids) + len(self.ids) // 3), alive)
+        self._dead = np.empty(_SMALLEST, dtype=np.int32)
+        self._dead_count = 0
+        norms = self._norms[: len(self.ids)]
+        self._largest_norm = float(norms.max(initial=0.0))
+        self._extreme = _any_extreme(norms)
+        self._view = None
 
-    def _grow(self, needed: int) -> None:
-        capacity = len(self._matrix)
-        if needed <= capacity:
-            return
-        count = len(self.ids)
-        capacity = max(needed, capacity + capacity // 2)
+    def _move_to(self, capacity: int, kept: npt.NDArray[np.bool_] | None = None) -> None:
+        """Copy the rows, or the `kept` ones, into arrays of `capacity` rows: a search may still read the old ones."""
 
-        def grown(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            # New arrays: a search may still read the old ones.
+        def moved(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
             larger = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
-            larger[:count] = array[:count]
+            if kept is None:
+                larger[: len(array)] = array
+            else:
+                np.compress(kept, array[: len(kept)], axis=0, out=larger[: len(self.ids)])
             return larger
 
-        self._matrix, self._factors, self._alive = grown(self._matrix), grown(self._factors), grown(self._alive)
+        self._matrix, self._norms = moved(self._matrix), moved(self._norms)
+        self._factors, self._alive = moved(self._factors), moved(self._alive)
 
-    def _factors_of(self, vectors: Float32Array) -> Float32Array:
-        squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-        norms = np.sqrt(squares)
-        if len(norms):
-            self._largest_norm = max(self._largest_norm, float(norms.max()))
-            self._extreme |= bool(((norms != 0) & ((norms < SMALL_NORM) | (norms > LARGE_NORM))).any())
+    def _measure(self, first: int, vectors: Float32Array) -> None:
+        """Fill in the norms and factors of new rows."""
+        norms = exact_norms(vectors)
+        self._norms[first : first + len(norms)] = norms
+        self._largest_norm = max(self._largest_norm, float(norms.max()))
+        self._extreme = self._extreme or _any_extreme(norms)
         if self.metric == "cosine":
             factors = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms >= SMALL_NORM)
         else:
-            factors = squares / 2
-        with np.errstate(over="ignore"):
-            narrow: Float32Array = factors.astype(np.float32)
-        return narrow
+            factors = np.minimum(norms * norms / 2, LARGE_NORM * LARGE_NORM)
+        self._factors[first : first + len(norms)] = factors
+
+
+def _any_extreme(norms: Float64Array) -> bool:
+    return bool(((norms > LARGE_NORM) | ((norms < SMALL_NORM) & (norms > 0))).any())

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agora_core import MemoryVectorStore, ScopeViolationError, UnsafeRemovalError, VectorRecord
-from tests.unit import generated as some
 from tests.contract.model import PlainModelStore
+from tests.unit import generated as some
 
 DIMENSION = 3
 
