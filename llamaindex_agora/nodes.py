@@ -107,7 +107,7 @@ def passage_to_node(passage: Passage) -> NodeWithScore:
 
 
 def node_to_passage(found: NodeWithScore) -> Passage:
-    """Return a node of theirs as a passage; a score of None counts as 0."""
+    """Return a node of theirs as a passage that `passage_to_node` makes the same node of; no score counts as 0."""
     id, text, source, metadata = record_parts(found.node)  # noqa: A001
     return Passage(id, text, 0.0 if found.score is None else float(found.score), source, metadata)
 
