@@ -53,7 +53,7 @@ def main() -> None:
     # The same retriever wherever LangChain expects one of its own.
     documents = AgoraRetriever(retriever=mine, k=2).invoke("notice")
     print("\nAs LangChain documents:\n")
-    print([document.metadata for document in documents])
+    print([document.id for document in documents])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import argparse
 import importlib.util
 import json
 import math
+import re
 import tempfile
 import textwrap
 import time
@@ -162,11 +163,13 @@ def heading(number: int, text: str) -> None:
     print(f"\n{number}. {text}\n")
 
 
-def show_passages(passages: Sequence[Passage], indent: str = "   ") -> None:
-    """Print one line per passage: score, source and the beginning of the text."""
+def show_passages(passages: Sequence[Passage]) -> None:
+    """Print one line per passage: score, source and some of its first words."""
     for passage in passages:
-        start = textwrap.shorten(passage.text, width=58, placeholder=" …")
-        print(f"{indent}{passage.score:6.3f}  {passage.source:<22}{start}")
+        # A chunk that continues another one begins within a word, because chunks overlap.
+        words = re.sub(r"[*=\-]{3,}", "", passage.text).split()[0 if passage.id.endswith("#0") else 1 :]
+        start = textwrap.shorten(" ".join(words), width=54, placeholder=" …")
+        print(f"   {passage.score:6.3f}  {passage.source:<26}{start}")
 
 
 def show_measures(index: Index, asked: Sequence[Question]) -> None:
@@ -202,6 +205,7 @@ def show_langchain(retriever: Retriever, question: str) -> None:
     """Print the answer of a LangChain chain whose first step injects the context."""
     from langchain_core.language_models.chat_models import SimpleChatModel
     from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
 
     from langchain_agora import InjectContext
 
@@ -217,10 +221,11 @@ def show_langchain(retriever: Retriever, question: str) -> None:
             sources = ", ".join(line.partition(")")[0] + ")" for line in marked)
             return f"(no real model) The {messages[0].type} message holds {sources}."
 
-    chain = InjectContext(retriever=retriever, top_k=3) | Reader() | StrOutputParser()
-    print("   InjectContext(...) | chat model | StrOutputParser()")
+    prompt = ChatPromptTemplate([("system", "You answer questions about Python."), ("human", "{question}")])
+    chain = prompt | InjectContext(retriever=retriever, top_k=3) | Reader() | StrOutputParser()
+    print("   prompt | InjectContext(...) | chat model | StrOutputParser()")
     print(f"   question: {question}")
-    print(f"   answer:   {chain.invoke(question)}")
+    print(f"   answer:   {chain.invoke({'question': question})}")
 
 
 def show_llamaindex(retriever: Retriever, question: str) -> None:
@@ -257,11 +262,11 @@ def show_reference(store: str) -> None:
         show_measures(index, asked)
 
         heading(3, "One question, two people")
-        show_people(index.hybrid, "How do I make plus and minus work for my own class?")
+        show_people(index.hybrid, "Which method runs when an attribute cannot be found?")
 
         heading(4, "Inject mode: what stands in the system prompt")
         injector = ContextInjector(index.hybrid, top_k=2, retrieval_filter=lambda actor: {"audience": actor})
-        question = "Why do I get an UnboundLocalError?"
+        question = "When does the else clause of a loop run?"
         injection = injector.inject(question, system="You answer questions about Python.", actor=["everyone"])
         print(textwrap.indent(injection.system, "   | ", lambda line: True))
 
