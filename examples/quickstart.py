@@ -134,13 +134,17 @@ def open_store(kind: str) -> Iterator[VectorStore]:
 def build_index(documents: Sequence[IngestDocument], store: VectorStore) -> Index:
     """Cut, embed and store the documents, and return the four retrievers over them."""
     embedder = WordLlamaEmbeddingProvider(dimensions=DIMENSION)
-    # A store that searches text itself needs no second index beside it.
-    beside = None if is_lexical_vector_store(store) else KeywordRetriever(tokenizer="english")
     started = time.perf_counter()
-    chunks = ingest_documents(documents, embedder=embedder, store=store, keyword=beside)
+    keyword: Retriever
+    if is_lexical_vector_store(store):
+        # It searches the text that it holds, so no second index is needed beside it.
+        chunks = ingest_documents(documents, embedder=embedder, store=store)
+        keyword = LexicalRetriever(store)
+    else:
+        keyword = KeywordRetriever(tokenizer="english")
+        chunks = ingest_documents(documents, embedder=embedder, store=store, keyword=keyword)
     seconds = time.perf_counter() - started
     dense = EmbeddingRetriever(embedder, store)
-    keyword: Retriever = LexicalRetriever(store) if beside is None else beside
     hybrid = HybridRetriever([dense, keyword])
     # Embeddings give the keyword ranking a second opinion; what they found themselves needs none of theirs.
     reranked = RerankingRetriever(keyword, EmbeddingReranker(embedder))

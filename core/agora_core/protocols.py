@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, Union, runtime_checkable
 
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
 
@@ -93,7 +93,7 @@ class LexicalVectorStore(VectorStore, Protocol):
         ...
 
 
-def is_lexical_vector_store(store: object) -> bool:
+def is_lexical_vector_store(store: object) -> TypeGuard[LexicalVectorStore]:
     """Say whether `store` can search text: it has a callable `search_text` or `asearch_text`."""
     return callable(getattr(store, "search_text", None)) or callable(getattr(store, "asearch_text", None))
 
