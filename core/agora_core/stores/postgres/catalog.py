@@ -1,0 +1,238 @@
+"""What the database really has: read once from the catalog, and checked against what the store was told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agora_core.errors import SchemaError
+from agora_core.stores.postgres.layout import OPERATORS, Layout
+from agora_core.stores.postgres.requests import Statement
+from agora_core.stores.postgres.tokens import TOKENS_FUNCTION
+
+_CATALOG: Final = """
+SELECT
+    current_setting('server_version_num')::int,
+    current_setting('server_encoding'),
+    (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+    to_regtype('vector') IS NOT NULL,
+    to_regclass(%(table)s)::oid::bigint,
+    (
+        SELECT json_agg(json_build_object(
+            'name', attname,
+            'type', format_type(atttypid, atttypmod),
+            'not_null', attnotnull,
+            'generated', CASE WHEN attgenerated = '' THEN NULL ELSE pg_get_expr(adbin, adrelid) END
+        ))
+        FROM pg_attribute
+        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped
+    ),
+    (
+        SELECT json_agg(json_build_object(
+            'name', relname,
+            'method', amname,
+            'valid', indisvalid,
+            'unique', indisunique,
+            'whole', indpred IS NULL,
+            'definition', pg_get_indexdef(indexrelid),
+            'columns', (SELECT json_agg(pg_get_indexdef(indexrelid, n, true)) FROM generate_series(1, indnkeyatts) AS n),
+            'operators', (SELECT json_agg(opcname) FROM unnest(indclass::oid[]) AS class JOIN pg_opclass c ON c.oid = class)
+        ))
+        FROM pg_index
+        JOIN pg_class i ON i.oid = indexrelid
+        JOIN pg_am a ON a.oid = i.relam
+        WHERE indrelid = to_regclass(%(table)s)
+    ),
+    has_table_privilege(to_regclass(%(table)s), 'SELECT'),
+    has_database_privilege(current_database(), 'TEMPORARY')
+"""
+
+_MINIMUM_SERVER: Final = 140_000
+_MINIMUM_PGVECTOR: Final = (0, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index of the table, as the catalog describes it."""
+
+    name: str
+    method: str
+    valid: bool
+    unique: bool
+    whole: bool
+    definition: str
+    columns: tuple[str, ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The table as it is. Columns that only make things fast are None where they are missing or are not ours."""
+
+    server: int
+    encoding: str
+    pgvector: tuple[int, ...]
+    in_search_path: bool
+    table: int | None
+    columns: Mapping[str, Mapping[str, Any]]
+    indexes: tuple[Index, ...]
+    readable: bool
+    may_stage: bool
+    tokens: str | None
+    document_id: str | None
+    text_search: str | None
+    vector_index: Index | None
+
+    @property
+    def iterative_scan(self) -> bool:
+        """Whether an index scan goes on until enough rows match (pgvector 0.8)."""
+        return self.pgvector >= (0, 8)
+
+    def has_containment_index(self, column: str) -> bool:
+        """Whether a GIN index answers `@>` on the metadata as a whole."""
+        return any(
+            i.method == "gin" and i.valid and i.whole and _unquoted(i.columns[0]) == column for i in self.indexes
+        )
+
+
+def catalog_statement(layout: Layout) -> Statement:
+    """Return the statement that reads the catalog; its row goes to `read_catalog`."""
+    return Statement(_CATALOG, {"table": layout.name.as_string(None)})
+
+
+def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None) -> Catalog:
+    """Return the catalog from the row of `catalog_statement`; `text_search` is the configuration texts are read with."""
+    server, encoding, version, in_path, table, columns, indexes, readable, may_stage = row
+    by_name = {column["name"]: column for column in columns or ()}
+    found = tuple(
+        Index(
+            item["name"],
+            item["method"],
+            item["valid"],
+            item["unique"],
+            item["whole"],
+            item["definition"],
+            tuple(item["columns"] or ()),
+            tuple(item["operators"] or ()),
+        )
+        for item in indexes or ()
+    )
+    names = layout.columns
+
+    def generated(name: str | None, mark: str) -> str | None:
+        # A column of that name which something else fills may say anything.
+        expression = by_name.get(name or "", {}).get("generated")
+        return name if expression is not None and mark in expression else None
+
+    return Catalog(
+        server=server,
+        encoding=encoding,
+        pgvector=tuple(int(part) for part in re.findall(r"[0-9]+", version or "")),
+        in_search_path=in_path,
+        table=table,
+        columns=by_name,
+        indexes=found,
+        readable=bool(readable),
+        may_stage=bool(may_stage),
+        tokens=generated(names.tokens, TOKENS_FUNCTION),
+        document_id=generated(names.document_id, "regexp_replace"),
+        text_search=(
+            None if text_search is None else generated(names.text_search, f"to_tsvector('{text_search}'::regconfig")
+        ),
+        vector_index=next((i for i in found if i.valid and i.whole and _serves(i, layout)), None),
+    )
+
+
+def check_server(catalog: Catalog) -> None:
+    """Refuse a server that cannot hold the table.
+
+    Raises:
+        SchemaError: it is too old, lacks pgvector, or does not speak UTF-8.
+    """
+    if catalog.server < _MINIMUM_SERVER:
+        raise SchemaError(f"PostgreSQL 14 or later is needed, and the server is {catalog.server // 10_000}; upgrade it")
+    if catalog.encoding != "UTF8":
+        raise SchemaError(f"the database's encoding is {catalog.encoding}, not UTF8; create the database with UTF8")
+    if not catalog.pgvector:
+        raise SchemaError(
+            "the extension 'vector' is missing from this database; have someone who may run: CREATE EXTENSION vector"
+        )
+    if catalog.pgvector < _MINIMUM_PGVECTOR:
+        version = ".".join(map(str, catalog.pgvector))
+        raise SchemaError(f"pgvector 0.7 or later is needed, and {version} is there; run ALTER EXTENSION vector UPDATE")
+    if not catalog.in_search_path:
+        raise SchemaError("pgvector's types are not in the search_path; add the schema of the extension 'vector' to it")
+
+
+def check_table(catalog: Catalog, layout: Layout) -> None:
+    """Refuse a table that is not as the store was told.
+
+    Raises:
+        SchemaError: one sentence that says what differs and what to do.
+    """
+    check_server(catalog)
+    name = layout.name.as_string(None)
+    if catalog.table is None:
+        raise SchemaError(f"the table {name} does not exist; call ensure_schema() first")
+    if not catalog.readable:
+        raise SchemaError(f"this role may not read the table {name}; GRANT SELECT, INSERT, UPDATE, DELETE on it")
+    columns = layout.columns
+    for argument in ("id", "text", "source", "metadata", "embedding"):
+        column = getattr(columns, argument)
+        if column is not None and column not in catalog.columns:
+            raise SchemaError(
+                f"the table {name} has no column {column!r}; name the column that holds the {argument} in "
+                f"columns=PgVectorColumns({argument}=...)"
+            )
+    metadata_type = catalog.columns[columns.metadata]["type"]
+    if metadata_type != "jsonb":
+        raise SchemaError(
+            f"column {columns.metadata!r} of {name} is {metadata_type}, not jsonb; alter its type to jsonb"
+        )
+    _check_vector(catalog, layout, name)
+    if not any(
+        i.unique and i.valid and i.whole and [_unquoted(c) for c in i.columns] == [columns.id] for i in catalog.indexes
+    ):
+        raise SchemaError(
+            f"column {columns.id!r} of {name} has no unique index, which upserts need; make it the primary key"
+        )
+
+
+def _check_vector(catalog: Catalog, layout: Layout, name: str) -> None:
+    found = catalog.columns[layout.columns.embedding]["type"].rpartition(".")[2]
+    wanted = f"{layout.storage}({layout.dimension})"
+    # A column without a dimension takes any; what it holds is the business of whoever made it.
+    if found not in (wanted, layout.storage):
+        raise SchemaError(
+            f"column {layout.columns.embedding!r} of {name} is {found} and the store was opened for {wanted}; open it "
+            "with the dimension and storage that the table has"
+        )
+    if catalog.vector_index is None:
+        others = [i for i in catalog.indexes if i.method in ("hnsw", "ivfflat") and _is_on_embedding(i, layout)]
+        if others and all(i.valid for i in others) and not any(layout.opclass in i.operators for i in others):
+            raise SchemaError(
+                f"the vector index {others[0].name!r} of {name} is built for {', '.join(others[0].operators)} and the "
+                f"store's metric is {layout.metric} ({layout.opclass}, the operator {OPERATORS[layout.metric]}); open "
+                "the store with the metric of the index, or drop the index"
+            )
+
+
+def _is_on_embedding(index: Index, layout: Layout) -> bool:
+    return bool(index.columns) and layout.columns.embedding in index.columns[0]
+
+
+def _serves(index: Index, layout: Layout) -> bool:
+    """Say whether a vector index is over the expression that searches order by."""
+    if index.method not in ("hnsw", "ivfflat") or layout.opclass not in index.operators or not index.columns:
+        return False
+    over = index.columns[0].replace("(", " ").replace(")", " ").split("::")
+    if _unquoted(over[0].strip()) != layout.columns.embedding:
+        return False
+    return (len(over) > 1) == layout.half_index
+
+
+def _unquoted(name: str) -> str:
+    return name.strip('"')

@@ -1,0 +1,431 @@
+"""Where operations run: one executor for both colours, over pools it opens itself or over what it was handed.
+
+Nothing is connected before the first operation and nothing is held after it. Connections are used in autocommit: a read
+is one statement, a write is a transaction. No statement is prepared, so that plans see their values and pgbouncer may
+hand the next statement to another session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, Union
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.adapt import Buffer, Dumper
+from psycopg.pq import Format, TransactionStatus
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from agora_core.errors import InvalidArgumentError, StoreClosedError, UnsupportedOperationError
+from agora_core.stores.postgres.failures import RETRIED, is_lost, translated
+from agora_core.stores.postgres.requests import Answer, Copy, Request, Steps
+from agora_core.stores.postgres.rows import Vector
+
+T = TypeVar("T")
+
+Source = Union[str, ConnectionPool[Any], AsyncConnectionPool[Any], "Connection[Any]", "AsyncConnection[Any]"]
+"""A connection string, or an open or unopened pool, or one connection, of either colour."""
+
+_MOST_ATTEMPTS: Final = 8
+_FIRST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call of a store.
+
+    `steps` begins the operation; where `replayable`, it may begin again after a rollback. `writes` asks for a
+    transaction.
+    """
+
+    steps: Callable[[], Steps[Any]]
+    writes: bool = False
+    replayable: bool = True
+
+
+class _VectorDumper(Dumper):
+    """Sends an embedding in binary, its type left to the cast beside it, so that no oid has to be looked up."""
+
+    format = Format.BINARY
+    oid = 0
+
+    def dump(self, obj: Vector) -> Buffer | None:
+        return bytes(obj)
+
+
+class Connections:
+    """Runs operations over a source. Safe in threads and in several event loops, one after another or at once."""
+
+    def __init__(
+        self, source: Source, *, max_connections: int, pool_timeout: float, max_retries: int = _MOST_ATTEMPTS
+    ) -> None:
+        self._source = source
+        self._max_connections = max_connections
+        self._pool_timeout = pool_timeout
+        self._attempts = max_retries
+        self._lock = threading.RLock()
+        self._connection_lock = threading.RLock()
+        self._closed = False
+        self._pool: ConnectionPool[Any] | None = None
+        # A pool belongs to its loop; where a loop is gone its pool goes with it.
+        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncConnectionPool[Any]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._one_at_a_time: asyncio.Lock | None = None
+        if isinstance(source, str):
+            _check_conninfo(source)
+        elif not isinstance(source, (ConnectionPool, AsyncConnectionPool, Connection, AsyncConnection)):
+            raise InvalidArgumentError(
+                "the first argument must be a connection string, or a psycopg pool or connection, "
+                f"got {type(source).__name__}"
+            )
+
+    @property
+    def is_natively_async(self) -> bool:
+        """Whether async operations run without a worker thread."""
+        return isinstance(self._source, (str, AsyncConnectionPool, AsyncConnection))
+
+    @property
+    def described(self) -> str:
+        """Host, port and database, for a repr: never the password."""
+        if isinstance(self._source, str):
+            known = psycopg.conninfo.conninfo_to_dict(self._source)
+            shown = {name: known[name] for name in ("host", "port", "dbname") if known.get(name)}
+            return " ".join(f"{name}={value}" for name, value in shown.items()) or "default server"
+        return type(self._source).__name__
+
+    # Sync.
+
+    def run(self, operation: Operation) -> Any:
+        """Run an operation and return its result.
+
+        Raises:
+            AgoraError: whatever the driver raised, translated.
+            UnsupportedOperationError: only an async pool or connection was given.
+        """
+        attempt = 0
+        while True:
+            attempt += 1
+            phase = _Phase()
+            try:
+                with self._connection() as connection:
+                    return _run(connection, operation, phase)
+            except psycopg.Error as error:
+                pause = self._pause(error, operation, phase, attempt)
+                if pause is None:
+                    raise translated(error, committing=phase.committing and is_lost(error)) from None
+                if is_lost(error):
+                    self._drop_stale()
+            time.sleep(pause)
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[Connection[Any]]:
+        source = self._source
+        self._check_open()
+        if isinstance(source, (AsyncConnectionPool, AsyncConnection)):
+            raise UnsupportedOperationError(
+                f"this store was opened with an {type(source).__name__}, so only its async methods work; await the "
+                "async method, or open the store with a connection string, which serves both"
+            )
+        if isinstance(source, Connection):
+            with self._connection_lock:
+                yield source
+            return
+        pool = self._opened() if isinstance(source, str) else source
+        if pool is source:
+            # Does nothing to a pool that is open.
+            pool.open()
+        with pool.connection() as connection:
+            yield connection
+
+    def _opened(self) -> ConnectionPool[Any]:
+        with self._lock:
+            self._check_open()
+            if self._pool is None:
+                assert isinstance(self._source, str)
+                # Asked once by itself: a pool would try for its whole timeout, and then not say what was wrong.
+                psycopg.connect(self._source, **_PARAMETERS).close()
+                pool = ConnectionPool(
+                    self._source,
+                    min_size=0,
+                    max_size=self._max_connections,
+                    timeout=self._pool_timeout,
+                    kwargs=dict(_PARAMETERS),
+                    name="agora-postgres",
+                    open=False,
+                )
+                pool.open()
+                self._pool = pool
+            return self._pool
+
+    def _drop_stale(self) -> None:
+        pool = self._source if isinstance(self._source, ConnectionPool) else self._pool
+        if pool is not None:
+            pool.check()
+
+    # Async.
+
+    async def arun(self, operation: Operation) -> Any:
+        """Async twin of `run`; in a worker thread where only a sync pool or connection was given."""
+        if not self.is_natively_async:
+            return await asyncio.to_thread(self.run, operation)
+        attempt = 0
+        while True:
+            attempt += 1
+            phase = _Phase()
+            try:
+                async with self._aconnection() as connection:
+                    return await _arun(connection, operation, phase)
+            except psycopg.Error as error:
+                pause = self._pause(error, operation, phase, attempt)
+                if pause is None:
+                    raise translated(error, committing=phase.committing and is_lost(error)) from None
+                if is_lost(error):
+                    await self._adrop_stale()
+            await asyncio.sleep(pause)
+
+    @contextlib.asynccontextmanager
+    async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        source = self._source
+        self._check_open()
+        if isinstance(source, str):
+            pool = await self._aopened()
+        elif isinstance(source, AsyncConnection):
+            async with self._this_loop():
+                yield source
+            return
+        else:
+            assert isinstance(source, AsyncConnectionPool)
+            self._this_loop()
+            await source.open()
+            pool = source
+        async with pool.connection() as connection:
+            yield connection
+
+    def _this_loop(self) -> asyncio.Lock:
+        """Return the lock of the loop that what was handed in belongs to.
+
+        Raises:
+            UnsupportedOperationError: this is another loop.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._loop is None or self._one_at_a_time is None:
+                self._loop = weakref.ref(loop)
+                self._one_at_a_time = asyncio.Lock()
+            elif self._loop() is not loop:
+                raise UnsupportedOperationError(
+                    f"the {type(self._source).__name__} given to this store belongs to another event loop; open the "
+                    "store with a connection string, which works in any"
+                )
+            return self._one_at_a_time
+
+    async def _aopened(self) -> AsyncConnectionPool[Any]:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            self._forget_dead_loops()
+            pool = self._pools.get(loop)
+        if pool is not None:
+            return pool
+        assert isinstance(self._source, str)
+        await (await AsyncConnection.connect(self._source, **_PARAMETERS)).close()
+        pool = AsyncConnectionPool(
+            self._source,
+            min_size=0,
+            max_size=self._max_connections,
+            timeout=self._pool_timeout,
+            kwargs=dict(_PARAMETERS),
+            name="agora-postgres-async",
+            open=False,
+        )
+        with self._lock:
+            self._check_open()
+            # Another task of this loop may have been faster.
+            pool = self._pools.setdefault(loop, pool)
+        await pool.open()
+        return pool
+
+    async def _adrop_stale(self) -> None:
+        pool = self._source if isinstance(self._source, AsyncConnectionPool) else None
+        if pool is None:
+            with self._lock:
+                pool = self._pools.get(asyncio.get_running_loop())
+        if pool is not None:
+            await pool.check()
+
+    def _forget_dead_loops(self) -> None:
+        for loop in [loop for loop in self._pools if loop.is_closed()]:
+            _abandon(self._pools.pop(loop))
+
+    # Closing.
+
+    def close(self) -> None:
+        """Close the pools opened here; what was handed in stays open."""
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, None
+            pools = list(self._pools.items())
+            self._pools.clear()
+        if pool is not None:
+            pool.close()
+        for loop, other in pools:
+            if loop.is_closed() or not loop.is_running() or _is_current(loop):
+                _abandon(other)
+            else:
+                asyncio.run_coroutine_threadsafe(other.close(), loop).result(timeout=self._pool_timeout)
+
+    async def aclose(self) -> None:
+        """Async twin of `close`."""
+        with self._lock:
+            self._closed = True
+            mine = self._pools.pop(asyncio.get_running_loop(), None)
+        if mine is not None:
+            await mine.close()
+        await asyncio.to_thread(self.close)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("the store is closed; open another one")
+
+    # Again.
+
+    def _pause(self, error: Exception, operation: Operation, phase: _Phase, attempt: int) -> float | None:
+        """Return the seconds after which to try again, or None where that is useless or not safe."""
+        if not operation.replayable or attempt >= self._attempts:
+            return None
+        if isinstance(error, RETRIED):
+            # Spread out, or those who met once meet again.
+            return random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)  # noqa: S311
+        # A connection is tried anew once it was had; one that cannot be made fails at once.
+        if is_lost(error) and phase.connected and not (operation.writes and phase.committing):
+            if isinstance(self._source, (Connection, AsyncConnection)) or attempt > 2:
+                return None
+            return 0.0
+        return None
+
+
+def _is_free(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Say whether a statement will be a transaction of its own."""
+    return connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
+
+
+class _Phase:
+    """How far an attempt came."""
+
+    __slots__ = ("committing", "connected")
+
+    def __init__(self) -> None:
+        self.connected = False
+        self.committing = False
+
+
+def _run(connection: Connection[Any], operation: Operation, phase: _Phase) -> Any:
+    phase.connected = True
+    if not operation.writes and _is_free(connection):
+        return _drive(connection, operation)
+    # A read in a caller's own transaction is undone, which leaves none of its settings behind; one on a connection
+    # that opens transactions by itself must not leave that open.
+    with connection.transaction(force_rollback=not operation.writes):
+        result = _drive(connection, operation)
+        phase.committing = operation.writes
+    return result
+
+
+async def _arun(connection: AsyncConnection[Any], operation: Operation, phase: _Phase) -> Any:
+    phase.connected = True
+    if not operation.writes and _is_free(connection):
+        return await _adrive(connection, operation)
+    async with connection.transaction(force_rollback=not operation.writes):
+        result = await _adrive(connection, operation)
+        phase.committing = operation.writes
+    return result
+
+
+def _drive(connection: Connection[Any], operation: Operation) -> Any:
+    steps = operation.steps()
+    try:
+        with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+            _prepare(cursor)
+            request = next(steps)
+            while True:
+                request = steps.send(_execute(cursor, request))
+    except StopIteration as end:
+        return end.value
+    finally:
+        steps.close()
+
+
+async def _adrive(connection: AsyncConnection[Any], operation: Operation) -> Any:
+    steps = operation.steps()
+    try:
+        async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+            _prepare(cursor)
+            request = next(steps)
+            while True:
+                request = steps.send(await _aexecute(cursor, request))
+    except StopIteration as end:
+        return end.value
+    finally:
+        steps.close()
+
+
+def _prepare(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
+    # On the cursor alone: a connection that was handed in keeps its own adapters.
+    cursor.adapters.register_dumper(Vector, _VectorDumper)
+
+
+def _execute(cursor: psycopg.Cursor[Any], request: Request) -> Answer:
+    if isinstance(request, Copy):
+        with cursor.copy(request.text.encode()) as copy:
+            for piece in request.pieces:
+                copy.write(piece)
+        return Answer((), max(0, cursor.rowcount))
+    cursor.execute(request.text.encode(), request.parameters or None, prepare=False)
+    return Answer(cursor.fetchall() if cursor.description else (), max(0, cursor.rowcount))
+
+
+async def _aexecute(cursor: psycopg.AsyncCursor[Any], request: Request) -> Answer:
+    if isinstance(request, Copy):
+        async with cursor.copy(request.text.encode()) as copy:
+            for piece in request.pieces:
+                await copy.write(piece)
+        return Answer((), max(0, cursor.rowcount))
+    await cursor.execute(request.text.encode(), request.parameters or None, prepare=False)
+    return Answer(await cursor.fetchall() if cursor.description else (), max(0, cursor.rowcount))
+
+
+def _check_conninfo(conninfo: str) -> None:
+    try:
+        psycopg.conninfo.conninfo_to_dict(conninfo)
+    except psycopg.Error:
+        # The parser's own message quotes the string, password and all.
+        raise InvalidArgumentError(
+            "the connection string could not be read; write it as postgresql://user:password@host/database, special "
+            "characters percent-encoded, or as key=value pairs"
+        ) from None
+
+
+def _abandon(pool: AsyncConnectionPool[Any]) -> None:
+    """Close the sockets of a pool whose loop cannot run any more."""
+    connections = getattr(pool, "_pool", ())
+    while connections:
+        connections.popleft().pgconn.finish()
+
+
+def _is_current(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+_PARAMETERS: Final[dict[str, Any]] = {"autocommit": True, "prepare_threshold": None}

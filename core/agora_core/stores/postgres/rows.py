@@ -1,0 +1,133 @@
+"""Records to what PostgreSQL reads, and rows to records. Pure functions; embeddings travel in binary."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from agora_core.errors import InvalidArgumentError, InvalidEmbeddingError
+from agora_core.records import Passage, VectorRecord
+from agora_core.stores.postgres.json_text import from_json_text, to_json_text
+from agora_core.stores.postgres.layout import Storage
+from agora_core.validation import Float32Array, RecordBatch
+
+LONGEST_ID: Final = 2_600
+"""Bytes of UTF-8. A B-tree refuses keys above 2,704."""
+
+_LARGEST_HALF: Final = 65_504.0
+
+COPY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+COPY_TRAILER: Final = b"\xff\xff"
+
+_LENGTH = struct.Struct("!i").pack
+_NULL = _LENGTH(-1)
+_BYTES_PER_CHUNK = 1 << 18
+
+
+class Vector(bytes):
+    """An embedding in pgvector's binary form, as psycopg sends it (see `connections`)."""
+
+    __slots__ = ()
+
+
+def vector_bytes(vectors: Float32Array, storage: Storage) -> list[bytes]:
+    """Return each row of a matrix in the binary form of `vector` or `halfvec`: dimension, 0, big-endian numbers."""
+    head = struct.pack("!HH", vectors.shape[1], 0)
+    # A contiguous block of big-endian bytes, sliced: one conversion for all rows.
+    block = memoryview(vectors.astype(">f2" if storage == "halfvec" else ">f4").tobytes())
+    width = len(block) // max(1, len(vectors))
+    return [head + block[start : start + width] for start in range(0, len(block), width)]
+
+
+def one_vector(vector: Float32Array, storage: Storage) -> Vector:
+    """Return one embedding as a parameter."""
+    return Vector(vector_bytes(vector[None, :], storage)[0])
+
+
+def read_vector(data: bytes, storage: Storage) -> list[float]:
+    """Return the numbers of an embedding from the binary form, as Python floats."""
+    kind = ">f2" if storage == "halfvec" else ">f4"
+    numbers: list[float] = np.frombuffer(data, dtype=kind, offset=4).astype(np.float32).tolist()
+    return numbers
+
+
+def check_storable(batch: RecordBatch, *, half: bool) -> None:
+    """Refuse what an index of this store cannot hold.
+
+    Raises:
+        InvalidArgumentError: an id is longer than a B-tree takes.
+        InvalidEmbeddingError: a number is beyond half precision, where the store or its index uses that.
+    """
+    for record_id in batch.ids:
+        # A character is at most four bytes, so short ids need no encoding to be measured.
+        if len(record_id) * 4 > LONGEST_ID and len(record_id.encode()) > LONGEST_ID:
+            raise InvalidArgumentError(
+                f"record {record_id[:60] + '...'!r}: id is longer than the {LONGEST_ID} bytes that a B-tree index "
+                "takes; use a shorter id, e.g. a digest"
+            )
+    if half and len(batch) and np.abs(batch.vectors).max() > _LARGEST_HALF:
+        position = int(np.abs(batch.vectors).max(axis=1).argmax())
+        raise InvalidEmbeddingError(
+            f"record {batch.ids[position]!r}: embedding holds a number beyond {_LARGEST_HALF:.0f}, the largest of half "
+            "precision; scale the embeddings, or use fewer dimensions and storage='vector'"
+        )
+
+
+def order_by_id(batch: RecordBatch) -> list[int]:
+    """Return positions in the order of ids. Writers that lock rows in one order do not wait for each other in a ring."""
+    return sorted(range(len(batch)), key=batch.ids.__getitem__)
+
+
+def row_values(batch: RecordBatch, storage: Storage) -> Iterator[tuple[str, str, str | None, str | None, bytes]]:
+    """Yield (id, text, source, metadata as JSON text, embedding in binary) in the order of ids."""
+    vectors = vector_bytes(batch.vectors, storage)
+    for n in order_by_id(batch):
+        metadata = batch.metadata[n]
+        text = None if metadata is None else to_json_text(metadata)
+        yield batch.ids[n], batch.texts[n], batch.sources[n], text, vectors[n]
+
+
+def copy_rows(batch: RecordBatch, storage: Storage, *, with_source: bool, turn: int) -> Iterator[bytes]:
+    """Yield the rows of a binary COPY in pieces of about 256 kB; header and trailer are the caller's.
+
+    The last column is `turn`, so that of an id that comes again in a later batch the later one can be told.
+    """
+    fields = struct.pack("!h", 6 if with_source else 5)
+    last = _LENGTH(4) + struct.pack("!i", turn)
+    pieces: list[bytes] = []
+    size = 0
+    for record_id, text, source, metadata, vector in row_values(batch, storage):
+        encoded_id, encoded_text = record_id.encode(), text.encode()
+        pieces += (fields, _LENGTH(len(encoded_id)), encoded_id, _LENGTH(len(encoded_text)), encoded_text)
+        if with_source:
+            if source is None:
+                pieces.append(_NULL)
+            else:
+                encoded = source.encode()
+                pieces += (_LENGTH(len(encoded)), encoded)
+        if metadata is None:
+            pieces.append(_NULL)
+        else:
+            encoded = metadata.encode()
+            # The binary form of jsonb is a version byte and its text.
+            pieces += (_LENGTH(len(encoded) + 1), b"\x01", encoded)
+        pieces += (_LENGTH(len(vector)), vector, last)
+        size += len(encoded_text) + len(vector)
+        if size >= _BYTES_PER_CHUNK:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+    if pieces:
+        yield b"".join(pieces)
+
+
+def passage(row: Sequence[Any]) -> Passage:
+    """Return a passage from (id, text, source, metadata as JSON text, score)."""
+    return Passage(row[0], row[1], row[4], row[2], from_json_text(row[3]))
+
+
+def vector_record(row: Sequence[Any], storage: Storage) -> VectorRecord:
+    """Return a record from (id, text, source, metadata as JSON text, embedding in binary)."""
+    return VectorRecord(row[0], row[1], read_vector(row[4], storage), row[2], from_json_text(row[3]))

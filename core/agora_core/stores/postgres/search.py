@@ -1,0 +1,241 @@
+"""Vector search as statements: exact through the filter's index where few rows match, else through the vector index.
+
+The planner cannot be left the choice: it takes the vector index for selective filters too, and then finds a part of the
+rows or none. So the choice is made here, from what is counted:
+
+* `bounded_exact` scores at most as many matching rows as are cheap to score exactly, and says when there are more;
+* `exact` scores all that match;
+* `nearest` walks the vector index on until enough rows match (pgvector 0.8's iterative scan).
+
+Each is one statement and its own transaction. The index settings are made inside it by `set_config(..., true)`, which
+is SET LOCAL: nothing stays on a pooled session, and no BEGIN and COMMIT have to travel.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+from psycopg import sql
+
+from agora_core.filters import Expression
+from agora_core.stores.postgres.layout import OPERATORS
+from agora_core.stores.postgres.requests import Statement
+from agora_core.stores.postgres.rows import Vector
+from agora_core.stores.postgres.statements import Target, rendered
+
+EXACT_ROWS: Final = 5_000
+"""Matching rows up to which a filtered search is exact."""
+
+EXACT_ROWS_UNFILTERED: Final = 1_000
+"""Rows of a table up to which an unfiltered search is exact."""
+
+SPARSE: Final = 0.05
+"""A share of matching rows below which scoring all of them is cheaper than walking the index past the others."""
+
+LARGEST_EF: Final = 1_000
+_SMALLEST_EF: Final = 40
+_MARGIN: Final = 10
+
+
+def distance(target: Target) -> sql.Composable:
+    """Return the distance as pgvector computes it, in full precision."""
+    return sql.SQL("{} {} %(q)s::{}").format(
+        target.column(target.layout.columns.embedding), _operator(target), target.layout.vector_type
+    )
+
+
+def indexed_distance(target: Target) -> sql.Composable:
+    """Return the distance that the vector index orders by."""
+    if not target.layout.half_index:
+        return distance(target)
+    half = sql.SQL("halfvec({})").format(sql.Literal(target.layout.dimension))
+    return sql.SQL("({}::{half}) {} (%(q)s::vector::{half})").format(
+        target.column(target.layout.columns.embedding), _operator(target), half=half
+    )
+
+
+def score(target: Target) -> sql.Composable:
+    """Return the score, higher is better. A zero vector, whose cosine distance is NaN, scores 0."""
+    if target.layout.metric == "cosine":
+        return sql.SQL("coalesce(nullif(1 - ({}), 'NaN'), 0)").format(distance(target))
+    # 0 - x and not -x, for an exact match is 0 and not -0.
+    return sql.SQL("(0 - ({}))").format(distance(target))
+
+
+def bounded_exact(target: Target, filter: Expression | None, vector: Vector, top_k: int, most: int) -> Statement:
+    """Return the exact best rows where at most `most` match. Every row begins with the number seen: `most + 1` is more.
+
+    There is always a row; one whose id is null stands for none.
+    """
+    condition = target.condition(filter)
+    query = sql.SQL(
+        "WITH matching AS MATERIALIZED ("
+        "SELECT {key} AS key, {score} AS score FROM {table} AS t WHERE {condition} LIMIT %(most)s"
+        "), best AS MATERIALIZED ("
+        "SELECT key, score FROM matching WHERE (SELECT count(*) FROM matching) < %(most)s "
+        'ORDER BY score DESC, key COLLATE "C" LIMIT %(k)s'
+        ") SELECT seen.n, found.* FROM (SELECT count(*) AS n FROM matching) AS seen LEFT JOIN ("
+        "SELECT {payload}, best.score FROM best JOIN {table} AS t ON {key} = best.key"
+        ') AS found ON true ORDER BY found.score DESC, found.id COLLATE "C"'
+    ).format(
+        key=target.column(target.layout.columns.id),
+        score=score(target),
+        table=target.table,
+        condition=condition.sql,
+        payload=target.payload,
+    )
+    return rendered(query, condition.parameters, {"q": vector, "k": top_k, "most": most + 1})
+
+
+def exact(target: Target, filter: Expression | None, vector: Vector, top_k: int) -> Statement:
+    """Return the exact best rows of all that match."""
+    condition = target.condition(filter)
+    # The order is by the score and not by the distance, so no vector index can serve it.
+    query = sql.SQL(
+        "SELECT {payload}, {score} AS score FROM {table} AS t WHERE {condition} ORDER BY score DESC, {id} LIMIT %(k)s"
+    ).format(
+        payload=target.payload,
+        score=score(target),
+        table=target.table,
+        condition=condition.sql,
+        id=target.id,
+    )
+    return rendered(query, condition.parameters, {"q": vector, "k": top_k})
+
+
+def first_by_id(target: Target, filter: Expression | None, top_k: int) -> Statement:
+    """Return the rows for a zero vector, to which all are equally similar: score 0, in the order of ids."""
+    condition = target.condition(filter)
+    query = sql.SQL(
+        "SELECT {payload}, 0::float8 AS score FROM {table} AS t WHERE {condition} ORDER BY {id} LIMIT %(k)s"
+    ).format(payload=target.payload, table=target.table, condition=condition.sql, id=target.id)
+    return rendered(query, condition.parameters, {"k": top_k})
+
+
+def nearest(
+    target: Target, filter: Expression | None, vector: Vector, top_k: int, *, ef: int, probes: int | None
+) -> Statement:
+    """Return the best rows that a walk of the vector index finds.
+
+    Rows of one distance stay together up to the cut (WITH TIES), so that the id decides between them and not the index;
+    zero vectors, which a cosine index leaves out, are added.
+    """
+    condition = target.condition(filter)
+    reach = top_k + _MARGIN if not target.layout.half_index else 2 * top_k + 2 * _MARGIN
+    settings = _settings(target, ef, probes)
+    query = _nearest_query(target, condition.sql.as_string(None), filter is not None)
+    return Statement(query, {**condition.parameters, **settings, "q": vector, "k": top_k, "reach": reach})
+
+
+def is_walkable(target: Target, filtered: bool, top_k: int, share: float) -> bool:
+    """Say whether the vector index is the cheaper way to the best rows, and finds enough of them."""
+    if target.catalog.vector_index is None or top_k + _MARGIN > LARGEST_EF:
+        return False
+    return not filtered or (target.catalog.iterative_scan and share >= SPARSE)
+
+
+def widening(top_k: int, share: float) -> int:
+    """Return the `ef_search` for a filter that lets `share` of the rows through: enough of them in the first round."""
+    if share >= 1.0:
+        return min(LARGEST_EF, max(_SMALLEST_EF, 2 * (top_k + _MARGIN)))
+    return min(LARGEST_EF, max(2 * _SMALLEST_EF, int((top_k + _MARGIN) / share)))
+
+
+def estimate(target: Target, filter: Expression) -> Statement:
+    """Return the statement whose plan holds the planner's estimate of matching rows and of all rows."""
+    condition = target.condition(filter)
+    query = sql.SQL(
+        "EXPLAIN (FORMAT JSON) SELECT FROM {table} AS t WHERE {condition} UNION ALL SELECT FROM {table} AS t"
+    ).format(table=target.table, condition=condition.sql)
+    return rendered(query, condition.parameters)
+
+
+def estimated_share(plan: Any) -> float:
+    """Return the share of rows that match, from the answer to `estimate`; 1 where the plan does not tell."""
+    parts = plan[0]["Plan"].get("Plans", [])
+    if len(parts) != 2 or not parts[1]["Plan Rows"]:
+        return 1.0
+    return min(1.0, float(parts[0]["Plan Rows"]) / float(parts[1]["Plan Rows"]))
+
+
+def _operator(target: Target) -> sql.SQL:
+    return {"<=>": sql.SQL("<=>"), "<->": sql.SQL("<->"), "<#>": sql.SQL("<#>")}[OPERATORS[target.layout.metric]]
+
+
+def _settings(target: Target, ef: int, probes: int | None) -> dict[str, str]:
+    """Return the parameters of `_settings_sql`."""
+    index = target.catalog.vector_index
+    if index is not None and index.method == "ivfflat":
+        return {"width": str(probes or 10)}
+    return {"width": str(ef)}
+
+
+def _settings_sql(target: Target) -> sql.Composable:
+    index = target.catalog.vector_index
+    if index is not None and index.method == "ivfflat":
+        settings = "set_config('ivfflat.probes', %(width)s, true)"
+        more = ", set_config('ivfflat.iterative_scan', 'relaxed_order', true)"
+        return sql.SQL(settings) + sql.SQL(more if target.catalog.iterative_scan else "")
+    settings = "set_config('hnsw.ef_search', %(width)s, true)"
+    more = ", set_config('hnsw.iterative_scan', 'relaxed_order', true)"
+    return sql.SQL(settings) + sql.SQL(more if target.catalog.iterative_scan else "")
+
+
+# Unfiltered searches are most of all, and putting SQL together is a measurable part of them.
+@functools.lru_cache(maxsize=256)
+def _nearest_query(target: Target, condition: str, filtered: bool) -> str:
+    where = sql.SQL("")
+    if filtered:
+        # IS TRUE keeps other indexes away: this statement is for filters too wide for them.
+        where = sql.SQL(" WHERE ({}) IS TRUE").format(_Raw(condition))
+    zero = sql.SQL("")
+    if target.layout.metric == "cosine":
+        zero = sql.SQL(
+            " UNION ALL (SELECT {payload}, 0::float8 AS score FROM {table} AS t "
+            "WHERE {norm} = 0 AND ({condition}) ORDER BY {id} LIMIT %(k)s)"
+        ).format(
+            payload=target.payload,
+            table=target.table,
+            norm=_norm(target),
+            condition=_Raw(condition),
+            id=target.id,
+        )
+    return (
+        sql.SQL(
+            # Counting the settings makes them before the scan begins; their order is not left to chance.
+            "WITH settings AS MATERIALIZED (SELECT {settings}), walked AS ("
+            "SELECT * FROM ("
+            "SELECT {payload}, {score} AS score, {nonzero} AS nonzero FROM {table} AS t{where} "
+            "ORDER BY {order} FETCH FIRST %(reach)s ROWS WITH TIES"
+            ") AS nearest WHERE (SELECT count(*) FROM settings) > 0"
+            ") SELECT id, text, source, metadata, score FROM ("
+            "SELECT id, text, source, metadata, score FROM walked WHERE nonzero{zero}"
+            ') AS found ORDER BY score DESC, id COLLATE "C" LIMIT %(k)s'
+        )
+        .format(
+            settings=_settings_sql(target),
+            payload=target.payload,
+            score=score(target),
+            nonzero=sql.SQL("{} <> 0").format(_norm(target)) if target.layout.metric == "cosine" else sql.SQL("true"),
+            table=target.table,
+            where=where,
+            order=indexed_distance(target),
+            zero=zero,
+        )
+        .as_string(None)
+    )
+
+
+def _norm(target: Target) -> sql.Composable:
+    return sql.SQL("{}({})").format(target.layout.norm_function, target.column(target.layout.columns.embedding))
+
+
+class _Raw(sql.Composable):
+    """SQL that a `Composable` was rendered to already."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+
+    def as_bytes(self, context: Any = None) -> bytes:
+        return str(self._obj).encode()

@@ -1,0 +1,362 @@
+"""Every statement the store runs on records, as pure functions of the layout, the catalog and the arguments.
+
+Names are quoted through `psycopg.sql`, values are bound. Orders are written with COLLATE "C", by code point, whatever
+the collation of a column or of the database.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from psycopg import sql
+
+from agora_core.filters import Expression
+from agora_core.metadata import MetadataPatch
+from agora_core.records import JSON
+from agora_core.stores.postgres.catalog import Catalog
+from agora_core.stores.postgres.conditions import ALWAYS, Condition, compile_condition
+from agora_core.stores.postgres.json_text import to_json_text
+from agora_core.stores.postgres.layout import Layout
+from agora_core.stores.postgres.requests import Statement
+from agora_core.stores.postgres.schema import document_id_of_sql
+
+_STAGE: Final = sql.Identifier("pg_temp", "agora_stage")
+_ADVISORY_BUCKETS: Final = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """The table as one store sees it at one time: the pieces that statements are put together from.
+
+    In every statement the table is called `t`.
+    """
+
+    layout: Layout
+    catalog: Catalog
+
+    @property
+    def table(self) -> sql.Composable:
+        """The quoted table."""
+        return self.layout.name
+
+    def column(self, name: str) -> sql.Composable:
+        """Return a column of `t`."""
+        return sql.Identifier("t", name)
+
+    @property
+    def id(self) -> sql.Composable:
+        """The id, ordered by code point."""
+        return sql.SQL('{} COLLATE "C"').format(self.column(self.layout.columns.id))
+
+    @property
+    def document_id(self) -> sql.Composable:
+        """The id of a record's document."""
+        if self.catalog.document_id is not None:
+            document: sql.Composable = self.column(self.catalog.document_id)
+        else:
+            document = document_id_of_sql(self.column(self.layout.columns.id))
+        return sql.SQL('({} COLLATE "C")').format(document)
+
+    @property
+    def payload(self) -> sql.Composable:
+        """What a passage is made of: id, text, source, metadata as text."""
+        columns = self.layout.columns
+        source = sql.SQL("NULL::text") if columns.source is None else self.column(columns.source)
+        return sql.SQL("{} AS id, {} AS text, {} AS source, {}::text AS metadata").format(
+            self.column(columns.id), self.column(columns.text), source, self.column(columns.metadata)
+        )
+
+    @property
+    def embedding_bytes(self) -> sql.Composable:
+        """The embedding in pgvector's binary form, whether the connection knows the type or not."""
+        send = sql.SQL("halfvec_send") if self.layout.storage == "halfvec" else sql.SQL("vector_send")
+        return sql.SQL("{}({})").format(send, self.column(self.layout.columns.embedding))
+
+    def condition(self, expression: Expression | None, prefix: str = "f") -> Condition:
+        """Return the condition of a filter on `t`."""
+        columns = self.layout.columns
+        tokens = self.catalog.tokens
+        return compile_condition(
+            expression,
+            metadata=self.column(columns.metadata),
+            tokens=None if tokens is None else self.column(tokens),
+            containment=tokens is None and self.catalog.has_containment_index(columns.metadata),
+            prefix=prefix,
+        )
+
+
+def rendered(query: sql.Composable, *parameters: dict[str, Any]) -> Statement:
+    """Return a statement from a query and its parameters."""
+    merged: dict[str, Any] = {}
+    for some in parameters:
+        merged.update(some)
+    return Statement(query.as_string(None), merged)
+
+
+# Reading.
+
+
+def get(target: Target, ids: Sequence[str], within: Expression | None) -> Statement:
+    """Records by id, in any order."""
+    bound = target.condition(within)
+    return rendered(
+        sql.SQL("SELECT {}, {} AS embedding FROM {} AS t WHERE {} = ANY (%(ids)s::text[]) AND {}").format(
+            target.payload,
+            target.embedding_bytes,
+            target.table,
+            target.column(target.layout.columns.id),
+            bound.sql,
+        ),
+        bound.parameters,
+        {"ids": list(ids)},
+    )
+
+
+def scan_page(target: Target, filter: Expression | None, after: str | None, size: int) -> Statement:
+    """The next `size` matching records by id; pages hold no transaction open between them."""
+    condition = target.condition(filter)
+    start = sql.SQL("") if after is None else sql.SQL(" AND {} > %(after)s::text").format(target.id)
+    parameters: dict[str, Any] = {"size": size}
+    if after is not None:
+        parameters["after"] = after
+    return rendered(
+        sql.SQL("SELECT {}, {} AS embedding FROM {} AS t WHERE {}{} ORDER BY {} LIMIT %(size)s").format(
+            target.payload, target.embedding_bytes, target.table, condition.sql, start, target.id
+        ),
+        condition.parameters,
+        parameters,
+    )
+
+
+def count(target: Target, filter: Expression | None) -> Statement:
+    """How many records match."""
+    condition = target.condition(filter)
+    return rendered(
+        sql.SQL("SELECT count(*) FROM {} AS t WHERE {}").format(target.table, condition.sql), condition.parameters
+    )
+
+
+def list_document_ids(target: Target, filter: Expression | None) -> Statement:
+    """The ids of documents with a matching record, in order."""
+    condition = target.condition(filter)
+    return rendered(
+        sql.SQL("SELECT DISTINCT {} AS document FROM {} AS t WHERE {} ORDER BY document").format(
+            target.document_id, target.table, condition.sql
+        ),
+        condition.parameters,
+    )
+
+
+def list_documents(target: Target, filter: Expression | None) -> Statement:
+    """The documents with a matching record, each with the metadata of its matching chunk of the smallest number."""
+    condition = target.condition(filter)
+    # As chunk_order_key: one without a number first, then by number (its length, then its digits), then by id.
+    return rendered(
+        sql.SQL(
+            "SELECT DISTINCT ON (document) {document} AS document, {metadata}::text FROM {table} AS t, "
+            "LATERAL ltrim(substring({id} from '#([0-9]+)$'), '0') AS number "
+            "WHERE {condition} "
+            'ORDER BY document, length(number) NULLS FIRST, number COLLATE "C" NULLS FIRST, {id}'
+        ).format(
+            document=target.document_id,
+            metadata=target.column(target.layout.columns.metadata),
+            table=target.table,
+            id=target.id,
+            condition=condition.sql,
+        ),
+        condition.parameters,
+    )
+
+
+# Removing.
+
+
+def delete(target: Target, ids: Sequence[str], within: Expression | None) -> Statement:
+    """Delete by id."""
+    bound = target.condition(within)
+    return rendered(
+        sql.SQL("DELETE FROM {} AS t WHERE {} = ANY (%(ids)s::text[]) AND {}").format(
+            target.table, target.column(target.layout.columns.id), bound.sql
+        ),
+        bound.parameters,
+        {"ids": list(ids)},
+    )
+
+
+def remove_documents(target: Target, document_ids: Sequence[str], within: Expression | None) -> Statement:
+    """Delete the chunks of documents."""
+    bound = target.condition(within)
+    return rendered(
+        sql.SQL("DELETE FROM {} AS t WHERE {} = ANY (%(documents)s::text[]) AND {}").format(
+            target.table, target.document_id, bound.sql
+        ),
+        bound.parameters,
+        {"documents": list(document_ids)},
+    )
+
+
+def remove_where(target: Target, filter: Expression) -> Statement:
+    """Delete what matches."""
+    condition = target.condition(filter)
+    return rendered(sql.SQL("DELETE FROM {} AS t WHERE {}").format(target.table, condition.sql), condition.parameters)
+
+
+# Writing.
+
+
+def _written_columns(target: Target) -> list[str]:
+    columns = target.layout.columns
+    source = [] if columns.source is None else [columns.source]
+    return [columns.id, columns.text, *source, columns.metadata, columns.embedding]
+
+
+def _on_conflict(target: Target, within: Condition) -> sql.Composable:
+    """Replace the record of the same id. Where that lies outside the bound nothing is written, and the count tells."""
+    columns = target.layout.columns
+    assignments = sql.SQL(", ").join(
+        sql.SQL("{name} = excluded.{name}").format(name=sql.Identifier(name))
+        for name in _written_columns(target)
+        if name != columns.id
+    )
+    where = sql.SQL("") if within is ALWAYS else sql.SQL(" WHERE {}").format(within.strict)
+    return sql.SQL("ON CONFLICT ({}) DO UPDATE SET {}{}").format(sql.Identifier(columns.id), assignments, where)
+
+
+def insert_rows(target: Target, rows: Sequence[Sequence[Any]], within: Expression | None) -> Statement:
+    """Upsert a few rows of (id, text, source, metadata text, vector) in one statement."""
+    bound = target.condition(within)
+    parameters: dict[str, Any] = {}
+    lines = []
+    for number, (record_id, text, source, metadata, vector) in enumerate(rows):
+        values: list[tuple[str, Any, sql.SQL]] = [
+            (f"i{number}", record_id, sql.SQL("text")),
+            (f"t{number}", text, sql.SQL("text")),
+            (f"m{number}", metadata, sql.SQL("jsonb")),
+            (f"v{number}", vector, target.layout.vector_type),
+        ]
+        if target.layout.columns.source is not None:
+            values.insert(2, (f"s{number}", source, sql.SQL("text")))
+        parameters.update((name, value) for name, value, _ in values)
+        lines.append(
+            sql.SQL("({})").format(
+                sql.SQL(", ").join(sql.SQL("{}::{}").format(sql.Placeholder(name), kind) for name, _, kind in values)
+            )
+        )
+    return rendered(
+        sql.SQL("INSERT INTO {} AS t ({}) VALUES {} {}").format(
+            target.table,
+            sql.SQL(", ").join(map(sql.Identifier, _written_columns(target))),
+            sql.SQL(", ").join(lines),
+            _on_conflict(target, bound),
+        ),
+        bound.parameters,
+        parameters,
+    )
+
+
+def create_stage(target: Target) -> Statement:
+    """Make the temporary table that a bulk load is copied into; it goes with the transaction."""
+    types = {
+        target.layout.columns.metadata: sql.SQL("jsonb"),
+        target.layout.columns.embedding: target.layout.vector_type,
+    }
+    return rendered(
+        sql.SQL("CREATE TABLE {} ({}, turn int) ON COMMIT DROP").format(
+            _STAGE,
+            sql.SQL(", ").join(
+                sql.SQL("{} {}").format(sql.Identifier(name), types.get(name, sql.SQL("text")))
+                for name in _written_columns(target)
+            ),
+        )
+    )
+
+
+def copy_stage() -> str:
+    """Return the COPY that fills the stage."""
+    return sql.SQL("COPY {} FROM STDIN WITH (FORMAT BINARY)").format(_STAGE).as_string(None)
+
+
+def merge_stage(target: Target, within: Expression | None, *, repeats: bool) -> Statement:
+    """Upsert what was copied. With `repeats` an id may come more than once, and the latest turn wins."""
+    bound = target.condition(within)
+    columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
+    stage_id = sql.Identifier(target.layout.columns.id)
+    return rendered(
+        sql.SQL(
+            'INSERT INTO {table} AS t ({columns}) SELECT {distinct}{columns} FROM {stage} ORDER BY {id} COLLATE "C"'
+            "{latest} {on_conflict}"
+        ).format(
+            table=target.table,
+            columns=columns,
+            distinct=sql.SQL('DISTINCT ON ({} COLLATE "C") ').format(stage_id) if repeats else sql.SQL(""),
+            stage=_STAGE,
+            id=stage_id,
+            latest=sql.SQL(", turn DESC") if repeats else sql.SQL(""),
+            on_conflict=_on_conflict(target, bound),
+        ),
+        bound.parameters,
+    )
+
+
+def drop_stage() -> Statement:
+    """Drop the stage before the transaction ends, for it may be a caller's, who goes on with it."""
+    return rendered(sql.SQL("DROP TABLE {}").format(_STAGE))
+
+
+def count_stage(target: Target) -> Statement:
+    """How many records the stage holds, each id once."""
+    return rendered(
+        sql.SQL('SELECT count(DISTINCT {} COLLATE "C") FROM {}').format(
+            sql.Identifier(target.layout.columns.id), _STAGE
+        )
+    )
+
+
+def lock_documents(target: Target, buckets: Sequence[int]) -> Statement:
+    """Let replacements of the same documents wait for each other, until the transaction ends.
+
+    Without it the later of two would not see the chunks that the earlier one is just inserting, and leave its tail.
+    """
+    return Statement(
+        "SELECT pg_advisory_xact_lock(%(table)s::int, bucket) FROM unnest(%(buckets)s::int[]) AS bucket",
+        # The oid as a signed int, for the lock takes two of those.
+        {"table": ((target.catalog.table or 0) + 2**31) % 2**32 - 2**31, "buckets": list(buckets)},
+    )
+
+
+def lock_buckets(document_ids: Sequence[str]) -> list[int]:
+    """Return which locks documents fall under, in order; there are few, so that a lock table holds them all."""
+    return sorted({zlib.crc32(document_id.encode()) % _ADVISORY_BUCKETS for document_id in document_ids})
+
+
+def update_metadata(target: Target, document_id: str, effective: MetadataPatch, within: Expression | None) -> Statement:
+    """Patch the metadata of a document's chunks, merged by the database; returns whether each stays within the bound."""
+    columns = target.layout.columns
+    changes: dict[str, JSON] = {key: value for key, value in effective.items() if value is not None}
+    before = target.condition(within, "b")
+    after = target.condition(within, "a")
+    metadata = target.column(columns.metadata)
+    return rendered(
+        sql.SQL(
+            "UPDATE {table} AS t SET {name} = "
+            "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || %(changes)s::jsonb) "
+            "- %(removed)s::text[] WHERE {document} = %(document)s::text AND {before} RETURNING {after}"
+        ).format(
+            table=target.table,
+            name=sql.Identifier(columns.metadata),
+            metadata=metadata,
+            document=target.document_id,
+            before=before.sql,
+            after=after.strict,
+        ),
+        before.parameters,
+        after.parameters,
+        {
+            "changes": to_json_text(changes),
+            "removed": [key for key, value in effective.items() if value is None],
+            "document": document_id,
+        },
+    )

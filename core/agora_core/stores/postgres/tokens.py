@@ -1,0 +1,118 @@
+"""Metadata tokens: the texts that stand for metadata in the `tokens` column, so that one GIN index answers membership.
+
+A token says one thing about one top-level key: `=` its value is this, `[` its value is a list that holds this. A
+scalar is spelled out and its token is exact; of an object or a list only the type is kept, so such a token narrows and
+the value itself has to be looked at. The database computes the column with `TOKENS_FUNCTION_BODY`; the functions here
+compute what a filter looks for, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from decimal import Decimal
+from typing import Final
+
+from agora_core.filters.literals import Literal, json_type
+from agora_core.records import JSON
+
+TOKENS_FUNCTION: Final = "agora_metadata_tokens_v1"
+"""Named with a version: a generated column must never change its meaning under the rows that are there."""
+
+_LONGEST: Final = 255
+"""Bytes. A GIN index refuses items above 2,712; beyond this a token is its digest, which keeps the index small too."""
+
+TOKENS_FUNCTION_BODY: Final = """
+DECLARE
+    tokens text[] := '{}';
+    key text;
+    value jsonb;
+    token text;
+BEGIN
+    IF metadata IS NULL OR jsonb_typeof(metadata) <> 'object' THEN
+        RETURN tokens;
+    END IF;
+    FOR key, value IN SELECT * FROM jsonb_each(metadata) LOOP
+        FOR token IN
+            SELECT part.kind || length(key) || ':' || key || CASE jsonb_typeof(part.value)
+                WHEN 'string' THEN 's' || (part.value #>> '{}')
+                WHEN 'number' THEN 'n' || trim_scale(part.value::numeric)
+                WHEN 'boolean' THEN CASE WHEN part.value::boolean THEN 't' ELSE 'f' END
+                WHEN 'null' THEN 'z'
+                WHEN 'array' THEN 'a'
+                ELSE 'o'
+            END
+            FROM (
+                SELECT '=', value
+                UNION ALL
+                SELECT '[', member
+                FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) AS member
+            ) AS part (kind, value)
+        LOOP
+            IF octet_length(token) > 255 THEN
+                token := '#' || encode(sha256(convert_to(token, 'UTF8')), 'hex');
+            END IF;
+            tokens := tokens || token;
+        END LOOP;
+    END LOOP;
+    RETURN tokens;
+END
+"""
+
+
+def value_token(key: str, value: JSON) -> str:
+    """Return the token of a record whose value under `key` is `value`; exact where the value is a scalar."""
+    return _token("=", key, value)
+
+
+def member_token(key: str, member: JSON) -> str:
+    """Return the token of a record whose value under `key` is a list with `member`; exact where that is a scalar."""
+    return _token("[", key, member)
+
+
+def list_token(key: str) -> str:
+    """Return the token of a record whose value under `key` is a list."""
+    return _token("=", key, [])
+
+
+def object_token(key: str) -> str:
+    """Return the token of a record whose value under `key` is an object."""
+    return _token("=", key, {})
+
+
+def is_exact(literal: Literal) -> bool:
+    """Say whether a token spells this value out, so that it needs no second look."""
+    return literal.type not in ("array", "object")
+
+
+def metadata_tokens(metadata: dict[str, JSON] | None) -> list[str]:
+    """Return all tokens of a record, as the database's function computes them."""
+    tokens = []
+    for key, value in (metadata or {}).items():
+        tokens.append(value_token(key, value))
+        if isinstance(value, list):
+            tokens.extend(member_token(key, member) for member in value)
+    return tokens
+
+
+def number_text(value: float) -> str:
+    """Return a number as `trim_scale` writes the numeric that this store keeps for it: no exponent, no end zeros."""
+    if isinstance(value, int) or value.is_integer():
+        return int.__repr__(int(value))
+    return format(Decimal(float.__repr__(value)), "f")
+
+
+def _token(kind: str, key: str, value: JSON) -> str:
+    token = f"{kind}{len(key)}:{key}{_value_text(value)}"
+    encoded = token.encode()
+    return token if len(encoded) <= _LONGEST else "#" + hashlib.sha256(encoded).hexdigest()
+
+
+def _value_text(value: JSON) -> str:
+    kind = json_type(value)
+    if kind == "string":
+        return "s" + str(value)
+    if kind == "number":
+        return "n" + number_text(value)
+    if kind == "boolean":
+        return "t" if value else "f"
+    return {"null": "z", "array": "a", "object": "o"}[kind]
