@@ -43,6 +43,8 @@ def child_config(
 class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
     """LangChain's vector store retriever, with a filter that a call can narrow and not replace."""
 
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
     @model_validator(mode="before")
     @classmethod
     def _take_any_number(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -6,33 +6,64 @@ from collections.abc import Iterator
 
 import pytest
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
+from langchain_tests.integration_tests.vectorstores import EMBEDDING_SIZE
 
-from agora_core import MemoryVectorStore
 from langchain_agora import AgoraVectorStore
+from tests.contract.langchain.stores import open_store
 
 
-class TestMemory(VectorStoreIntegrationTests):
-    @pytest.fixture
-    def vectorstore(self) -> Iterator[AgoraVectorStore]:
-        with MemoryVectorStore() as store:
-            yield AgoraVectorStore(store, self.get_embeddings())
+class Suite(VectorStoreIntegrationTests):
+    """One object for both colours; `kind` and `metric` say over what."""
 
-
-class TestMemoryInner(VectorStoreIntegrationTests):
-    """The scores of this metric have no floor: none may be implied."""
+    kind = "memory"
+    metric = "cosine"
 
     @pytest.fixture
-    def vectorstore(self) -> Iterator[AgoraVectorStore]:
-        with MemoryVectorStore(metric="inner") as store:
-            yield AgoraVectorStore(store, self.get_embeddings())
+    def vectorstore(self, request: pytest.FixtureRequest) -> Iterator[AgoraVectorStore]:
+        def conninfo() -> str:
+            return str(request.getfixturevalue("pg_conninfo"))
+
+        with open_store(self.kind, conninfo, dimension=EMBEDDING_SIZE, metric=self.metric) as store:
+            yield self.over(store)
+
+    def over(self, store: object) -> AgoraVectorStore:
+        return AgoraVectorStore(store, self.get_embeddings())
 
 
-class TestMemoryScoped(VectorStoreIntegrationTests):
+class TestMemory(Suite):
+    pass
+
+
+class TestMemoryInner(Suite):
+    """Scores without a floor: none may be implied."""
+
+    metric = "inner"
+
+
+class TestMemoryEuclidean(Suite):
+    """Scores that are all negative: none may be implied to be zero or more."""
+
+    metric = "l2"
+
+
+class TestScoped(Suite):
     """A view with a scope is a vector store like any other."""
 
-    @pytest.fixture
-    def vectorstore(self) -> Iterator[AgoraVectorStore]:
-        with MemoryVectorStore() as store:
-            # Any metadata is in this scope, and none has to be written for it.
-            scope = {"$not": {"tenant": "another"}}
-            yield AgoraVectorStore(store, self.get_embeddings()).scoped(scope)
+    def over(self, store: object) -> AgoraVectorStore:
+        # Any metadata of the suite is in this scope.
+        return super().over(store).scoped({"$not": {"tenant": "another"}})
+
+
+class TestScopedByTheRun(Suite):
+    def over(self, store: object) -> AgoraVectorStore:
+        return super().over(store).scoped(lambda config: {"$not": {"tenant": "another"}})
+
+
+@pytest.mark.postgres
+class TestPostgres(Suite):
+    kind = "postgres"
+
+
+@pytest.mark.qdrant
+class TestQdrant(Suite):
+    kind = "qdrant"

@@ -140,8 +140,11 @@ def plainly(metadata: dict[str, Any], filter: dict[str, Any]) -> bool:
         return any(plainly(metadata, each) for each in value)
     if key == "$not":
         return not plainly(metadata, value)
+    operator: str
+    bound: Any
     ((operator, bound),) = value.items()
-    there, stored = key in metadata, metadata.get(key)
+    there = key in metadata
+    stored: Any = metadata.get(key)
     if operator == "$exists":
         return there is bound
     if operator in ("$ne", "$nin"):
@@ -152,8 +155,8 @@ def plainly(metadata: dict[str, Any], filter: dict[str, Any]) -> bool:
         return there and any(json_equal(stored, each) for each in bound)
     if not there or isinstance(stored, bool) or type(stored) is not type(bound):
         return False
-    comparisons = {"$lt": stored < bound, "$lte": stored <= bound, "$gt": stored > bound, "$gte": stored >= bound}
-    return comparisons[operator]
+    order: int = (stored > bound) - (stored < bound)
+    return {"$lt": order < 0, "$lte": order <= 0, "$gt": order > 0, "$gte": order >= 0}[operator]
 
 
 @given(METADATA, FILTERS)
