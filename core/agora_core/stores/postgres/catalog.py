@@ -38,8 +38,12 @@ SELECT
             'unique', indisunique,
             'whole', indpred IS NULL,
             'definition', pg_get_indexdef(indexrelid),
-            'columns', (SELECT json_agg(pg_get_indexdef(indexrelid, n, true)) FROM generate_series(1, indnkeyatts) AS n),
-            'operators', (SELECT json_agg(opcname) FROM unnest(indclass::oid[]) AS class JOIN pg_opclass c ON c.oid = class)
+            'columns', (
+                SELECT json_agg(pg_get_indexdef(indexrelid, n, true)) FROM generate_series(1, indnkeyatts) AS n
+            ),
+            'operators', (
+                SELECT json_agg(opcname) FROM unnest(indclass::oid[]) AS class JOIN pg_opclass c ON c.oid = class
+            )
         ))
         FROM pg_index
         JOIN pg_class i ON i.oid = indexrelid
@@ -104,7 +108,7 @@ def catalog_statement(layout: Layout) -> Statement:
 
 
 def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None) -> Catalog:
-    """Return the catalog from the row of `catalog_statement`; `text_search` is the configuration texts are read with."""
+    """Return the catalog from the row of `catalog_statement`; `text_search` is the configuration of the store."""
     server, encoding, version, in_path, table, columns, indexes, readable, may_stage = row
     by_name = {column["name"]: column for column in columns or ()}
     found = tuple(

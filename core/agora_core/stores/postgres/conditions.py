@@ -47,13 +47,13 @@ _LEAVES: Final = (Equals, MatchesAny, IsOneOf, ContainsAny, ContainsAll, Compare
 class Condition:
     """A piece of SQL for a WHERE clause, and the parameters it names. Null never comes out where `strict` is asked."""
 
-    sql: sql.Composable
+    clause: sql.Composable
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
     def strict(self) -> sql.Composable:
         """The condition as a boolean that is never null."""
-        return sql.SQL("coalesce({}, false)").format(self.sql)
+        return sql.SQL("coalesce({}, false)").format(self.clause)
 
 
 ALWAYS: Final = Condition(sql.SQL("true"))

@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, Union
+from typing import Any, Final, TypeVar, Union, cast
 
 import psycopg
 from psycopg import AsyncConnection, Connection
@@ -151,11 +151,11 @@ class Connections:
         with self._lock:
             self._check_open()
             if self._pool is None:
-                assert isinstance(self._source, str)
+                conninfo = cast("str", self._source)
                 # Asked once by itself: a pool would try for its whole timeout, and then not say what was wrong.
-                psycopg.connect(self._source, **_PARAMETERS).close()
+                psycopg.connect(conninfo, **_PARAMETERS).close()
                 pool = ConnectionPool(
-                    self._source,
+                    conninfo,
                     min_size=0,
                     max_size=self._max_connections,
                     timeout=self._pool_timeout,
@@ -204,10 +204,10 @@ class Connections:
                 yield source
             return
         else:
-            assert isinstance(source, AsyncConnectionPool)
             self._this_loop()
-            await source.open()
-            pool = source
+            pool = cast("AsyncConnectionPool[Any]", source)
+            # Does nothing to a pool that is open.
+            await pool.open()
         async with pool.connection() as connection:
             yield connection
 
@@ -236,10 +236,10 @@ class Connections:
             pool = self._pools.get(loop)
         if pool is not None:
             return pool
-        assert isinstance(self._source, str)
-        await (await AsyncConnection.connect(self._source, **_PARAMETERS)).close()
+        conninfo = cast("str", self._source)
+        await (await AsyncConnection.connect(conninfo, **_PARAMETERS)).close()
         pool = AsyncConnectionPool(
-            self._source,
+            conninfo,
             min_size=0,
             max_size=self._max_connections,
             timeout=self._pool_timeout,
@@ -304,7 +304,8 @@ class Connections:
             return None
         if isinstance(error, RETRIED):
             # Spread out, or those who met once meet again.
-            return random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt)  # noqa: S311
+            longest: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**attempt)
+            return random.uniform(0.5, 1.0) * longest  # noqa: S311 # nothing is guarded by it
         # A connection is tried anew once it was had; one that cannot be made fails at once.
         if is_lost(error) and phase.connected and not (operation.writes and phase.committing):
             if isinstance(self._source, (Connection, AsyncConnection)) or attempt > 2:

@@ -1,4 +1,4 @@
-"""Errors of the driver as errors of this library: what happened and what to do, without a value, a text or a password."""
+"""Errors of the driver as errors of this library: what happened and what to do, never a value, text or password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCHEMA_ERRORS: Final = (
 
 
 class PostgresError(AgoraError, RuntimeError):
-    """PostgreSQL refused a statement, which was rolled back; `sqlstate` is its code, `driver_error` what psycopg raised.
+    """PostgreSQL refused a statement, which was rolled back; `sqlstate` is its code, `driver_error` is psycopg's error.
 
     The message is the server's first line only: its details quote rows.
     """
@@ -57,8 +57,8 @@ def translated(error: Exception, *, committing: bool = False) -> AgoraError:
     """Return the error to raise for one of the driver's."""
     if isinstance(error, PoolTimeout):
         return PostgresUnavailableError(
-            "no connection could be had in time: all are in use, or the server cannot be reached; raise max_connections or "
-            "pool_timeout, or ask less at once",
+            "no connection could be had in time: all are in use, or the server cannot be reached; raise "
+            "max_connections or pool_timeout, or ask less at once",
             error,
         )
     if isinstance(error, TooManyRequests):

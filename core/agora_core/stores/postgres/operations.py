@@ -336,7 +336,8 @@ class Operations:
             written, expected = yield from self._insert(target, itertools.chain(several, batches), bound)
         if written != expected:
             raise ScopeViolationError(
-                f"{expected - written} of {expected} records would replace records outside the scope; nothing was written"
+                f"{expected - written} of {expected} records would replace records outside the scope; "
+                "nothing was written"
             )
         if written >= search.EXACT_ROWS_UNFILTERED:
             self.selectivity.forget()

@@ -1,10 +1,10 @@
-"""What an operation asks of a connection. Operations are generators of these, so each is written once for both colours."""
+"""What an operation asks of a connection. Operations are generators of these, each written once for both colours."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -33,6 +33,6 @@ class Answer:
     count: int
 
 
-Request = Union[Statement, Copy]
+Request = Statement | Copy
 Steps = Generator[Request, Answer, T]
 """An operation: yields requests, is sent answers, returns its result."""

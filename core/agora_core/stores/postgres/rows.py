@@ -77,7 +77,7 @@ def check_storable(batch: RecordBatch, *, half: bool) -> None:
 
 
 def order_by_id(batch: RecordBatch) -> list[int]:
-    """Return positions in the order of ids. Writers that lock rows in one order do not wait for each other in a ring."""
+    """Return positions in the order of ids: writers that lock rows in one order do not wait in a ring."""
     return sorted(range(len(batch)), key=batch.ids.__getitem__)
 
 

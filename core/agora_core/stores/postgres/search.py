@@ -82,7 +82,7 @@ def bounded_exact(target: Target, filter: Expression | None, vector: Vector, top
         key=target.column(target.layout.columns.id),
         score=score(target),
         table=target.table,
-        condition=condition.sql,
+        condition=condition.clause,
         payload=target.payload,
     )
     return rendered(query, condition.parameters, {"q": vector, "k": top_k, "most": most + 1})
@@ -98,7 +98,7 @@ def exact(target: Target, filter: Expression | None, vector: Vector, top_k: int)
         payload=target.payload,
         score=score(target),
         table=target.table,
-        condition=condition.sql,
+        condition=condition.clause,
         id=target.id,
     )
     return rendered(query, condition.parameters, {"q": vector, "k": top_k})
@@ -109,7 +109,7 @@ def first_by_id(target: Target, filter: Expression | None, top_k: int) -> Statem
     condition = target.condition(filter)
     query = sql.SQL(
         "SELECT {payload}, 0::float8 AS score FROM {table} AS t WHERE {condition} ORDER BY {id} LIMIT %(k)s"
-    ).format(payload=target.payload, table=target.table, condition=condition.sql, id=target.id)
+    ).format(payload=target.payload, table=target.table, condition=condition.clause, id=target.id)
     return rendered(query, condition.parameters, {"k": top_k})
 
 
@@ -124,7 +124,7 @@ def nearest(
     condition = target.condition(filter)
     reach = top_k + _MARGIN if not target.layout.half_index else 2 * top_k + 2 * _MARGIN
     settings = _settings(target, ef, probes)
-    query = _nearest_query(target, condition.sql.as_string(None), filter is not None)
+    query = _nearest_query(target, condition.clause.as_string(None), filter is not None)
     return Statement(query, {**condition.parameters, **settings, "q": vector, "k": top_k, "reach": reach})
 
 
@@ -147,7 +147,7 @@ def estimate(target: Target, filter: Expression) -> Statement:
     condition = target.condition(filter)
     query = sql.SQL(
         "EXPLAIN (FORMAT JSON) SELECT FROM {table} AS t WHERE {condition} UNION ALL SELECT FROM {table} AS t"
-    ).format(table=target.table, condition=condition.sql)
+    ).format(table=target.table, condition=condition.clause)
     return rendered(query, condition.parameters)
 
 
@@ -185,11 +185,11 @@ def _settings_sql(target: Target) -> sql.Composable:
 # Unfiltered searches are most of all, and putting SQL together is a measurable part of them.
 @functools.lru_cache(maxsize=256)
 def _nearest_query(target: Target, condition: str, filtered: bool) -> str:
-    where = sql.SQL("")
+    where: sql.Composable = sql.SQL("")
     if filtered:
         # IS TRUE keeps other indexes away: this statement is for filters too wide for them.
         where = sql.SQL(" WHERE ({}) IS TRUE").format(_Raw(condition))
-    zero = sql.SQL("")
+    zero: sql.Composable = sql.SQL("")
     if target.layout.metric == "cosine":
         zero = sql.SQL(
             " UNION ALL (SELECT {payload}, 0::float8 AS score FROM {table} AS t "

@@ -108,7 +108,7 @@ def get(target: Target, ids: Sequence[str], within: Expression | None) -> Statem
             target.embedding_bytes,
             target.table,
             target.column(target.layout.columns.id),
-            bound.sql,
+            bound.clause,
         ),
         bound.parameters,
         {"ids": list(ids)},
@@ -124,7 +124,7 @@ def scan_page(target: Target, filter: Expression | None, after: str | None, size
         parameters["after"] = after
     return rendered(
         sql.SQL("SELECT {}, {} AS embedding FROM {} AS t WHERE {}{} ORDER BY {} LIMIT %(size)s").format(
-            target.payload, target.embedding_bytes, target.table, condition.sql, start, target.id
+            target.payload, target.embedding_bytes, target.table, condition.clause, start, target.id
         ),
         condition.parameters,
         parameters,
@@ -135,7 +135,7 @@ def count(target: Target, filter: Expression | None) -> Statement:
     """How many records match."""
     condition = target.condition(filter)
     return rendered(
-        sql.SQL("SELECT count(*) FROM {} AS t WHERE {}").format(target.table, condition.sql), condition.parameters
+        sql.SQL("SELECT count(*) FROM {} AS t WHERE {}").format(target.table, condition.clause), condition.parameters
     )
 
 
@@ -144,7 +144,7 @@ def list_document_ids(target: Target, filter: Expression | None) -> Statement:
     condition = target.condition(filter)
     return rendered(
         sql.SQL("SELECT DISTINCT {} AS document FROM {} AS t WHERE {} ORDER BY document").format(
-            target.document_id, target.table, condition.sql
+            target.document_id, target.table, condition.clause
         ),
         condition.parameters,
     )
@@ -165,7 +165,7 @@ def list_documents(target: Target, filter: Expression | None) -> Statement:
             metadata=target.column(target.layout.columns.metadata),
             table=target.table,
             id=target.id,
-            condition=condition.sql,
+            condition=condition.clause,
         ),
         condition.parameters,
     )
@@ -179,7 +179,7 @@ def delete(target: Target, ids: Sequence[str], within: Expression | None) -> Sta
     bound = target.condition(within)
     return rendered(
         sql.SQL("DELETE FROM {} AS t WHERE {} = ANY (%(ids)s::text[]) AND {}").format(
-            target.table, target.column(target.layout.columns.id), bound.sql
+            target.table, target.column(target.layout.columns.id), bound.clause
         ),
         bound.parameters,
         {"ids": list(ids)},
@@ -191,7 +191,7 @@ def remove_documents(target: Target, document_ids: Sequence[str], within: Expres
     bound = target.condition(within)
     return rendered(
         sql.SQL("DELETE FROM {} AS t WHERE {} = ANY (%(documents)s::text[]) AND {}").format(
-            target.table, target.document_id, bound.sql
+            target.table, target.document_id, bound.clause
         ),
         bound.parameters,
         {"documents": list(document_ids)},
@@ -201,7 +201,9 @@ def remove_documents(target: Target, document_ids: Sequence[str], within: Expres
 def remove_where(target: Target, filter: Expression) -> Statement:
     """Delete what matches."""
     condition = target.condition(filter)
-    return rendered(sql.SQL("DELETE FROM {} AS t WHERE {}").format(target.table, condition.sql), condition.parameters)
+    return rendered(
+        sql.SQL("DELETE FROM {} AS t WHERE {}").format(target.table, condition.clause), condition.parameters
+    )
 
 
 # Writing.
@@ -333,7 +335,7 @@ def lock_buckets(document_ids: Sequence[str]) -> list[int]:
 
 
 def update_metadata(target: Target, document_id: str, effective: MetadataPatch, within: Expression | None) -> Statement:
-    """Patch the metadata of a document's chunks, merged by the database; returns whether each stays within the bound."""
+    """Patch a document's chunks, merged by the database; a row for each says whether it stays within the bound."""
     columns = target.layout.columns
     changes: dict[str, JSON] = {key: value for key, value in effective.items() if value is not None}
     before = target.condition(within, "b")
@@ -349,7 +351,7 @@ def update_metadata(target: Target, document_id: str, effective: MetadataPatch, 
             name=sql.Identifier(columns.metadata),
             metadata=metadata,
             document=target.document_id,
-            before=before.sql,
+            before=before.clause,
             after=after.strict,
         ),
         before.parameters,

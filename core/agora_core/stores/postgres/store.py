@@ -144,6 +144,11 @@ class PgVectorStore(BaseVectorStore):
             f"metric={self.metric!r})"
         )
 
+    @property
+    def table(self) -> str:
+        """The name of the table, without its schema."""
+        return self._layout.table
+
     def _text_search(self) -> str | None:
         """The text search configuration; None for a store that does not search texts."""
         return None
