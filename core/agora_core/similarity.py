@@ -177,7 +177,8 @@ def _vector(value: Any, argument: str) -> Float64Array:
     try:
         vector = np.asarray(value)
     except (ValueError, TypeError):
-        vector = np.empty(0, dtype=object)
+        # Not flat, whatever it is.
+        vector = np.empty((0, 0))
     if vector.ndim != 1 or (vector.dtype.kind not in "fiu" and vector.size):
         raise InvalidEmbeddingError(f"{argument} must be a flat sequence of numbers, got {type(value).__name__}")
     return vector.astype(np.float64)

@@ -94,16 +94,11 @@ def prepare_embedding(value: Any, *, dimension: int | None, where: str = "embedd
         DimensionMismatchError: its length is not `dimension`; None takes any length of 1 or more.
         InvalidEmbeddingError: it is no sequence of numbers, or holds NaN, infinity, or what float32 cannot hold.
     """
-    if type(value) is np.ndarray and value.dtype == np.float32 and value.shape == (dimension,):
-        # One product finds NaN, infinity and all that may be either.
-        plain: Float32Array = value
-        if math.isfinite(np.dot(plain, plain)):
-            copy: Float32Array = plain.copy()
-            return copy
     try:
         array = np.asarray(value)
     except (ValueError, TypeError):
-        array = np.empty(0, dtype=object)
+        # Not flat, whatever it is.
+        array = np.empty((0, 0))
     if array.ndim != 1 or (array.dtype.kind not in "fiu" and array.size):
         raise InvalidEmbeddingError(f"{where} must be a flat sequence of numbers, got {type(value).__name__}")
     if (dimension is not None and len(array) != dimension) or not len(array):
@@ -112,8 +107,11 @@ def prepare_embedding(value: Any, *, dimension: int | None, where: str = "embedd
             f"{where} has {len(array)} numbers where the store takes {expected}; "
             "use the embedder that the store was filled with, or a store of that dimension"
         )
-    with np.errstate(over="ignore"):
-        vector: Float32Array = array.astype(np.float32)
+    if array.dtype == np.float32:
+        vector: Float32Array = array.copy()
+    else:
+        with np.errstate(over="ignore"):
+            vector = array.astype(np.float32)
     if not np.isfinite(vector).all():
         raise InvalidEmbeddingError(f"{where} holds NaN, infinity or a number beyond float32; embed the text again")
     return vector

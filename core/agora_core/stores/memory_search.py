@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.similarity import Float64Array, exact_norms, exact_scores
+from agora_core.similarity import Float64Array, exact_scores
 from agora_core.stores.memory_rows import LARGE_NORM, IntArray, TableView
 from agora_core.validation import Float32Array
 
@@ -21,7 +21,6 @@ _DIRECT: Final = 16
 _SPARE: Final = 16
 _EXACT_BLOCK: Final = 1024
 _UNIT_ROUNDOFF: Final = 2.0**-24
-_SAFE_SQUARES: Final = (1e-30, 1e36)
 _MANY_BYTES: Final = 64 * 2**20
 
 Ranked = list[tuple[float, int]]
@@ -65,10 +64,8 @@ def _live_rows(view: TableView) -> IntArray:
 
 
 def _norm(query: Float32Array) -> float:
-    squares = float(np.dot(query, query))
-    if not _SAFE_SQUARES[0] < squares < _SAFE_SQUARES[1]:
-        return float(exact_norms(query[None])[0])
-    return math.sqrt(squares)
+    wide = query.astype(np.float64)
+    return math.sqrt(float(np.dot(wide, wide)))
 
 
 def _float32_may_fail(view: TableView, norm: float) -> bool:
