@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from agora_core.errors import UnsupportedOperationError
-
-T = TypeVar("T")
 
 
 def offers(target: object, name: str) -> bool:
@@ -57,17 +55,16 @@ async def acall(target: object, name: str, /, *args: Any, **options: Any) -> Any
     return await result if inspect.isawaitable(result) else result
 
 
-def call_function(function: Callable[..., T | Awaitable[T]], /, *args: Any, what: str, **options: Any) -> T:
+def call_function(function: Callable[..., Any], /, *args: Any, what: str, **options: Any) -> Any:
     """Call a function the user gave, from sync code; `what` names it in the refusal of an async one.
 
     Raises:
         UnsupportedOperationError: the function is async, or returned an awaitable.
     """
     if not _is_async(function):
-        result: Any = function(*args, **options)
+        result = function(*args, **options)
         if not inspect.isawaitable(result):
-            value: T = result
-            return value
+            return result
         discard(result)
     raise UnsupportedOperationError(f"{what} is async and was used from sync code; await the async method instead")
 

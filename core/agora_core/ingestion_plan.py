@@ -132,9 +132,13 @@ class IngestionPlan:
         if self._keyword is None:
             return
         chunks = [chunk for document in ready for chunk in document.chunks]
+        document_ids = [document.id for document in ready]
         if not ready[0].adds:
-            for document in ready:
-                yield Call(self._keyword, "remove_document", (document.id,))
+            if offers(self._keyword, "replace_documents"):
+                yield Call(self._keyword, "replace_documents", (document_ids, chunks))
+                return
+            for document_id in document_ids:
+                yield Call(self._keyword, "remove_document", (document_id,))
         if chunks:
             yield Call(self._keyword, "add", (chunks,))
 

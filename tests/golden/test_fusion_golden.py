@@ -22,9 +22,10 @@ from tests.golden_cases import GoldenCase, assert_same, golden_cases, same
 
 # This library differs on purpose:
 # * `dup_in_list`: an id that stands twice in one list counts once. A list is one vote.
-# * `weights/[1]`, `weights/[]`: a missing weight is refused instead of being taken for 1.
+# * a missing weight is refused instead of being taken for 1, and one too many instead of being ignored; `weights_of`
+#   writes out what the original assumes.
 # * `topk/0`, `fetch/0`: asking for less than one passage is refused everywhere.
-FUSED_OTHERWISE = ("fixed/dup_in_list", "weights/[1]", "weights/[]", "topk/0", "fetch/0")
+FUSED_OTHERWISE = ("fixed/dup_in_list", "topk/0", "fetch/0")
 
 FUSION_CASES = golden_cases("hybrid_retriever", without=FUSED_OTHERWISE)
 
@@ -47,8 +48,15 @@ def plain(passages: list[Passage]) -> list[dict[str, Any]]:
     return [{name: value for name, value in one.items() if value is not None} for one in fields]
 
 
-def options_of(case: GoldenCase) -> dict[str, Any]:
-    return {name: value for name, value in case.input["options"].items() if name in ("k", "weights")}
+def options_of(case: GoldenCase, lists: int) -> dict[str, Any]:
+    options = {name: value for name, value in case.input["options"].items() if name in ("k", "weights")}
+    if "weights" in options:
+        options["weights"] = weights_of(options["weights"], lists)
+    return options
+
+
+def weights_of(weights: list[float], lists: int) -> list[float]:
+    return (weights + [1] * lists)[:lists]
 
 
 @pytest.mark.parametrize("case", FUSION_CASES, ids=lambda case: case.name)
@@ -56,7 +64,7 @@ def test_reciprocal_rank_fusion(case: GoldenCase) -> None:
     """The arithmetic, on the lists as the original's legs returned them."""
     cut = depth_of(case) if case.input["honour_topk"] else None
     rankings = [passages_of(ranking)[:cut] for ranking in case.input["lists"]]
-    fused = reciprocal_rank_fusion(rankings, **options_of(case))
+    fused = reciprocal_rank_fusion(rankings, **options_of(case, len(rankings)))
     assert_same(plain(fused[: top_k_of(case)]), case.expected["passages"])
 
 
@@ -80,7 +88,7 @@ class StaticRetriever:
 )
 def test_hybrid_retriever(case: GoldenCase) -> None:
     legs = [StaticRetriever(passages_of(ranking), case.input["honour_topk"]) for ranking in case.input["lists"]]
-    hybrid = HybridRetriever(legs, fetch_top_k=depth_of(case), **options_of(case))
+    hybrid = HybridRetriever(legs, fetch_top_k=depth_of(case), **options_of(case, len(legs)))
     asked = {"topK": "top_k", "filter": "filter"}
     options = {asked[name]: value for name, value in case.input["retrieve_options"].items()}
     passages = hybrid.retrieve(case.input["query"], **options)
@@ -100,7 +108,7 @@ def test_hybrid_over_the_real_parts(case: GoldenCase) -> None:
     embedder, store, keyword = FakeEmbeddingProvider(case.input["dims"]), MemoryVectorStore(), KeywordRetriever()
     ingest_chunks(chunks, embedder=embedder, store=store, keyword=keyword)
     dense = EmbeddingRetriever(embedder, store)
-    hybrid = HybridRetriever([dense, keyword], **options_of(case))
+    hybrid = HybridRetriever([dense, keyword], **options_of(case, 2))
     for query, expected in zip(case.input["queries"], case.expected, strict=True):
         options: dict[str, Any] = {"top_k": query["options"].get("topK", 5)}
         if "filter" in query["options"]:
@@ -125,7 +133,7 @@ def assert_fused(hybrid: Any, query: str, options: dict[str, Any], case: GoldenC
     """The original's passages where no leg has a tie; elsewhere the formula over our own legs."""
     rankings = [leg.retrieve(query, **{**options, "top_k": 20}) for leg in hybrid.retrievers]
     found = hybrid.retrieve(query, **options)
-    assert found == reciprocal_rank_fusion(rankings, **options_of(case))[: options["top_k"]]
+    assert found == reciprocal_rank_fusion(rankings, **options_of(case, 2))[: options["top_k"]]
     scores = [[round(passage.score, 6) for passage in ranking] for ranking in rankings]
     if all(len(set(one)) == len(one) for one in scores):
         assert_same([{"id": passage.id, "score": passage.score} for passage in found], expected)

@@ -54,7 +54,7 @@ def test_equals_the_formula(lists: list[list[Passage]], data: st.DataObject, k: 
 def test_takes_the_fields_of_the_first_list_and_writes_to_nothing(lists: list[list[Passage]]) -> None:
     before = [[(one.id, one.text, one.score, one.source, one.metadata) for one in row] for row in lists]
     fused = reciprocal_rank_fusion(lists)
-    first = {}
+    first: dict[str, Passage] = {}
     for passage in (one for row in lists for one in row):
         first.setdefault(passage.id, passage)
     for passage in fused:
