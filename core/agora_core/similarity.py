@@ -55,7 +55,8 @@ def _dots(left: Float64Array, right: Float64Array) -> Float64Array:
 def _snapped(scores: Float64Array, scale: Float64Array | float) -> Float64Array:
     """Move scores that rounding kept off a float32 number, or off zero, onto it: a floor given as 1.0 is then exact."""
     tolerance = scale * _ROUNDING
-    nearest = scores.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        nearest = scores.astype(np.float32).astype(np.float64)
     nearest[np.abs(scores) <= tolerance] = 0.0
     np.copyto(scores, nearest, where=np.abs(scores - nearest) <= tolerance)
     return scores

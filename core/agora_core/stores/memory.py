@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from agora_core.errors import DimensionMismatchError, InvalidArgumentError
 from agora_core.filters import Expression, assert_removal_filter, compile_filter, filter_denies_all
@@ -144,7 +145,7 @@ class MemoryVectorStore(BaseVectorStore):
 
     def search_many(
         self,
-        embeddings: Sequence[Embedding],
+        embeddings: Sequence[Embedding] | npt.NDArray[Any],
         *,
         top_k: int,
         filter: AnyFilter | None = None,
