@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from agora_core.calling import given
 from agora_core.protocols import EmbeddingProvider
@@ -12,6 +12,14 @@ from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.hybrid import HybridRetriever
 from agora_core.retrievers.lazy import LazyRetriever, Parts, made
 from agora_core.retrievers.lexical import LexicalRetriever
+
+# Written out, because asking the store would import its driver; a test compares them with the constructors.
+PGVECTOR_OPTIONS: Final = frozenset(
+    ["table", "schema", "dimension", "metric", "columns", "storage", "index", "hnsw_m", "hnsw_ef_construction", "ef_search", "ivfflat_lists", "ivfflat_probes", "upsert_batch_size", "max_connections", "pool_timeout"]
+)
+QDRANT_OPTIONS: Final = frozenset(
+    ["async_client", "collection", "dimension", "metric", "upsert_batch_size", "api_key", "timeout", "prefer_grpc", "max_retries", "retry_backoff", "exact", "hnsw_ef", "quantization", "shard_key", "consistency", "ordering", "index_metadata", "tenant_key", "collection_options"]
+)
 
 EmbedderOrFactory = EmbeddingProvider | Callable[[], EmbeddingProvider]
 
@@ -61,7 +69,7 @@ def memory(
 
 
 def pgvector(
-    conninfo_or_pool: Any,
+    conninfo: Any,
     *,
     embedder: EmbedderOrFactory,
     ensure_schema: bool = False,
@@ -72,18 +80,22 @@ def pgvector(
     """Return a retriever over a Postgres table.
 
     Args:
-        conninfo_or_pool: what `PgVectorStore` takes, or a function without arguments that gives it.
+        conninfo: what `PgVectorStore` takes, or a function without arguments that gives it.
         embedder: an embedder, or a function without arguments that makes one.
         ensure_schema: create what is missing in the database at first use.
         full_text: options of a `PgLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both legs.
         hybrid: options of that `HybridRetriever`.
         store_options: options of `PgVectorStore` (`table`, `dimension`, `metric`, ...).
+
+    Raises:
+        TypeError: `PgVectorStore` has no such option.
     """
+    _check_options("pgvector", store_options, PGVECTOR_OPTIONS)
 
     def make() -> Parts:
         from agora_core.stores.postgres import PgLexicalVectorStore, PgVectorStore
 
-        where = conninfo_or_pool() if callable(conninfo_or_pool) else conninfo_or_pool
+        where = conninfo() if callable(conninfo) else conninfo
         if full_text is None:
             return _dense(PgVectorStore(where, **store_options), embedder)
         return _both_legs(PgLexicalVectorStore(where, **store_options, **full_text), embedder, hybrid)
@@ -92,7 +104,7 @@ def pgvector(
 
 
 def qdrant(
-    client: Any,
+    client: Any = None,
     *,
     embedder: EmbedderOrFactory,
     ensure_collection: bool = False,
@@ -109,7 +121,11 @@ def qdrant(
         full_text: options of a `QdrantLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both.
         hybrid: options of that `HybridRetriever`.
         store_options: options of `QdrantStore` (`collection`, `dimension`, `metric`, ...).
+
+    Raises:
+        TypeError: `QdrantStore` has no such option.
     """
+    _check_options("qdrant", store_options, QDRANT_OPTIONS)
 
     def make() -> Parts:
         from agora_core.stores.qdrant import QdrantLexicalVectorStore, QdrantStore
@@ -131,3 +147,12 @@ def _both_legs(store: Any, embedder: EmbedderOrFactory, hybrid: Mapping[str, Any
     provider = made(embedder, having="embed")
     legs = [EmbeddingRetriever(provider, store), LexicalRetriever(store)]
     return Parts(HybridRetriever(legs, **(hybrid or {})), store, provider)
+
+
+def _check_options(factory: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Refuse a misspelt option now: the store that would is only made at first use."""
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"{factory}() got an unexpected keyword argument {name!r}; it takes {', '.join(sorted(known))}"
+            )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -107,19 +107,24 @@ class LazyRetriever(BaseRetriever):
 
     async def aopen(self) -> Parts:
         """Async twin of `open`: the loop stays free meanwhile."""
-        while self._parts is None:
-            # Waiting in a worker thread would fill the pool that the making itself needs, hence a look now and then.
-            if not self._lock.acquire(blocking=False):
-                await asyncio.sleep(_POLL_SECONDS)
-                continue
-            self._loop = asyncio.get_running_loop()
-            try:
-                if self._parts is None:
-                    self._parts = await self._amade()
-            finally:
-                self._loop = None
-                self._lock.release()
-        return self._parts
+        if self._parts is not None:
+            return self._parts
+        async with self._held():
+            if self._parts is None:
+                self._parts = await self._amade()
+            return self._parts
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncIterator[None]:
+        """Hold the lock. Waiting in a worker thread would fill the pool that the making needs, so look now and then."""
+        while not self._lock.acquire(blocking=False):
+            await asyncio.sleep(_POLL_SECONDS)
+        self._loop = asyncio.get_running_loop()
+        try:
+            yield
+        finally:
+            self._loop = None
+            self._lock.release()
 
     async def _amade(self) -> Parts:
         parts: Parts = await _in_own_thread(self._make)
@@ -154,6 +159,7 @@ class LazyRetriever(BaseRetriever):
 
     def close(self) -> None:
         """Close the store where it was made. Closing twice is allowed; the next use makes it anew."""
+        self._refuse_own_loop()
         with self._lock:
             parts, self._parts = self._parts, None
         if parts is not None and offers(parts.store, "close"):
@@ -161,7 +167,7 @@ class LazyRetriever(BaseRetriever):
 
     async def aclose(self) -> None:
         """Async twin of `close`."""
-        with self._lock:
+        async with self._held():
             parts, self._parts = self._parts, None
         if parts is not None and offers(parts.store, "close"):
             await acall(parts.store, "close")
@@ -191,7 +197,7 @@ class LazyRetriever(BaseRetriever):
         if loop is self._loop:
             raise UnsupportedOperationError(
                 "this event loop is just making the retriever's parts, so a sync call on it would never return; "
-                "await aretrieve or aopen instead"
+                "await the async method instead"
             )
 
     def _given_documents(self) -> list[IngestDocument]:

@@ -262,3 +262,22 @@ def test_bad_arguments_are_refused_before_anything_is_made() -> None:
         retrievers.memory(counter, metrik="l2")  # type: ignore[call-arg]
     assert counter.made == 0
     assert made.scoped({"a": 1}) is not None
+
+
+def test_a_misspelt_option_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match=r"pgvector\(\) got an unexpected keyword argument 'tabel'"):
+        retrievers.pgvector("postgresql://nowhere/x", embedder=Counter(), tabel="t")
+    with pytest.raises(TypeError, match=r"qdrant\(\) got an unexpected keyword argument 'tabel'"):
+        retrievers.qdrant(":memory:", embedder=Counter(), tabel="t")
+
+
+async def test_closing_waits_for_the_making() -> None:
+    SlowStore.closed = 0
+    made = lazy()
+    task = asyncio.create_task(made.aopen())
+    await asyncio.sleep(0.02)
+    with pytest.raises(UnsupportedOperationError):
+        made.close()
+    await asyncio.wait_for(made.aclose(), 5)
+    await task
+    assert SlowStore.closed == 1
