@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.contract.backends import Backend, open_backends
+from tests.contract.backends import Backend, Backends, open_backends
 from tests.contract.model import PlainModelStore
 from tests.contract.operations import Operation, SeededChooser, check, draw_operation, run
 
@@ -35,7 +35,7 @@ class DrawnChooser:
 
 
 @pytest.fixture(scope="module")
-def backends(pg_conninfo: str) -> Iterator[list[Backend]]:
+def backends(pg_conninfo: str) -> Iterator[Backends]:
     with open_backends(pg_conninfo) as opened:
         yield opened
 
@@ -43,19 +43,18 @@ def backends(pg_conninfo: str) -> Iterator[list[Backend]]:
 class StoresAgree(RuleBasedStateMachine):
     """Each rule step draws one operation, runs it everywhere and compares every answer with the model's."""
 
-    backends: ClassVar[list[Backend]]
-    loop: ClassVar[asyncio.AbstractEventLoop]
+    backends: ClassVar[Backends]
     model: PlainModelStore
     stores: list[tuple[Backend, Any]]
 
     @initialize(metric=st.sampled_from(["cosine", "l2", "inner"]))
     def start(self, metric: str) -> None:
         self.model = PlainModelStore(metric)
-        self.stores = [(backend, backend.empty(metric)) for backend in self.backends]
+        self.stores = [(backend, backend.empty(metric)) for backend in self.backends.all]
 
     @rule(data=st.data())
     def operate(self, data: Any) -> None:
-        step(self.model, self.stores, draw_operation(DrawnChooser(data)), self.loop)
+        step(self.model, self.stores, draw_operation(DrawnChooser(data)), self.backends.loop)
 
 
 def step(
@@ -73,35 +72,27 @@ def step(
             raise AssertionError(f"{backend.name}: {operation}\n expected {expected}\n got {actual}") from error
 
 
-def test_stores_agree_with_the_model(backends: list[Backend]) -> None:
+def test_stores_agree_with_the_model(backends: Backends) -> None:
     """The proof: one meaning on memory, Postgres and Qdrant, in both colours."""
     StoresAgree.backends = backends
-    StoresAgree.loop = asyncio.new_event_loop()
-    try:
-        run_state_machine_as_test(
-            StoresAgree,
-            settings=settings(
-                max_examples=EXAMPLES,
-                stateful_step_count=STEPS,
-                deadline=None,
-                derandomize="AGORA_FUZZ_EXAMPLES" not in os.environ,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    finally:
-        StoresAgree.loop.close()
+    run_state_machine_as_test(
+        StoresAgree,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            deadline=None,
+            derandomize="AGORA_FUZZ_EXAMPLES" not in os.environ,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
-def test_long_run_on_postgres_and_memory(backends: list[Backend], metric: str) -> None:
+def test_long_run_on_postgres_and_memory(backends: Backends, metric: str) -> None:
     """More than 20,000 operations over the three metrics: a long life of one store, where a short one hides wear."""
-    chosen = [backend for backend in backends if backend.name in ("memory", "postgres")]
+    chosen = [backend for backend in backends.all if backend.name in ("memory", "postgres")]
     model = PlainModelStore(metric)
     stores = [(backend, backend.empty(metric)) for backend in chosen]
     chooser = SeededChooser(seed=len(metric))
-    loop = asyncio.new_event_loop()
-    try:
-        for _ in range(7000):
-            step(model, stores, draw_operation(chooser), loop)
-    finally:
-        loop.close()
+    for _ in range(7000):
+        step(model, stores, draw_operation(chooser), backends.loop)

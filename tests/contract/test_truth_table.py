@@ -23,7 +23,7 @@ PAIRS = [pair for topic in TOPICS for pair in topic.pairs()]
 def answers(pg_conninfo: str) -> Iterator[dict[str, dict[tuple[str, str], bool]]]:
     """Ask each backend, record by record, and return its answers."""
     with open_backends(pg_conninfo) as backends:
-        yield {backend.name: ask(backend) for backend in backends if backend.colour == "sync"}
+        yield {backend.name: ask(backend) for backend in backends.all if backend.colour == "sync"}
 
 
 def ask(backend: Backend) -> dict[tuple[str, str], bool]:
