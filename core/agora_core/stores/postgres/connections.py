@@ -25,6 +25,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from agora_core.errors import InvalidArgumentError, StoreClosedError, UnsupportedOperationError
 from agora_core.stores.postgres.failures import RETRIED, is_lost, translated
+from agora_core.stores.postgres.loop_pool import LoopPool
 from agora_core.stores.postgres.requests import Answer, Copy, Request, Steps
 from agora_core.stores.postgres.rows import Vector
 
@@ -75,10 +76,8 @@ class Connections:
         self._connection_lock = threading.RLock()
         self._closed = False
         self._pool: ConnectionPool[Any] | None = None
-        # A pool belongs to its loop; where a loop is gone its pool goes with it.
-        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncConnectionPool[Any]] = (
-            weakref.WeakKeyDictionary()
-        )
+        # Kept by strong references, and let go when the loop is found closed: sockets must be closed by someone.
+        self._pools: dict[asyncio.AbstractEventLoop, LoopPool] = {}
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._one_at_a_time: asyncio.Lock | None = None
         if isinstance(source, str):
@@ -198,18 +197,18 @@ class Connections:
         source = self._source
         self._check_open()
         if isinstance(source, str):
-            pool = await self._aopened()
+            async with self._loop_pool().connection() as connection:
+                yield connection
         elif isinstance(source, AsyncConnection):
             async with self._this_loop():
                 yield source
-            return
         else:
             self._this_loop()
             pool = cast("AsyncConnectionPool[Any]", source)
             # Does nothing to a pool that is open.
             await pool.open()
-        async with pool.connection() as connection:
-            yield connection
+            async with pool.connection() as connection:
+                yield connection
 
     def _this_loop(self) -> asyncio.Lock:
         """Return the lock of the loop that what was handed in belongs to.
@@ -229,42 +228,28 @@ class Connections:
                 )
             return self._one_at_a_time
 
-    async def _aopened(self) -> AsyncConnectionPool[Any]:
+    def _loop_pool(self) -> LoopPool:
         loop = asyncio.get_running_loop()
         with self._lock:
-            self._forget_dead_loops()
-            pool = self._pools.get(loop)
-        if pool is not None:
-            return pool
-        conninfo = cast("str", self._source)
-        await (await AsyncConnection.connect(conninfo, **_PARAMETERS)).close()
-        pool = AsyncConnectionPool(
-            conninfo,
-            min_size=0,
-            max_size=self._max_connections,
-            timeout=self._pool_timeout,
-            kwargs=dict(_PARAMETERS),
-            name="agora-postgres-async",
-            open=False,
-        )
-        with self._lock:
             self._check_open()
-            # Another task of this loop may have been faster.
-            pool = self._pools.setdefault(loop, pool)
-        await pool.open()
-        return pool
+            for other in [other for other in self._pools if other.is_closed()]:
+                self._pools.pop(other).close()
+            pool = self._pools.get(loop)
+            if pool is None:
+                pool = LoopPool(
+                    cast("str", self._source),
+                    size=self._max_connections,
+                    timeout=self._pool_timeout,
+                    parameters=_PARAMETERS,
+                )
+                self._pools[loop] = pool
+            return pool
 
     async def _adrop_stale(self) -> None:
-        pool = self._source if isinstance(self._source, AsyncConnectionPool) else None
-        if pool is None:
-            with self._lock:
-                pool = self._pools.get(asyncio.get_running_loop())
-        if pool is not None:
-            await pool.check()
-
-    def _forget_dead_loops(self) -> None:
-        for loop in [loop for loop in self._pools if loop.is_closed()]:
-            _abandon(self._pools.pop(loop))
+        if isinstance(self._source, AsyncConnectionPool):
+            await self._source.check()
+        elif isinstance(self._source, str):
+            self._loop_pool().drop_idle()
 
     # Closing.
 
@@ -273,23 +258,15 @@ class Connections:
         with self._lock:
             self._closed = True
             pool, self._pool = self._pool, None
-            pools = list(self._pools.items())
+            pools = list(self._pools.values())
             self._pools.clear()
+        for other in pools:
+            other.close()
         if pool is not None:
             pool.close()
-        for loop, other in pools:
-            if loop.is_closed() or not loop.is_running() or _is_current(loop):
-                _abandon(other)
-            else:
-                asyncio.run_coroutine_threadsafe(other.close(), loop).result(timeout=self._pool_timeout)
 
     async def aclose(self) -> None:
-        """Async twin of `close`."""
-        with self._lock:
-            self._closed = True
-            mine = self._pools.pop(asyncio.get_running_loop(), None)
-        if mine is not None:
-            await mine.close()
+        """Async twin of `close`; the workers of the sync pool are waited for in a thread."""
         await asyncio.to_thread(self.close)
 
     def _check_open(self) -> None:
@@ -413,20 +390,6 @@ def _check_conninfo(conninfo: str) -> None:
             "the connection string could not be read; write it as postgresql://user:password@host/database, special "
             "characters percent-encoded, or as key=value pairs"
         ) from None
-
-
-def _abandon(pool: AsyncConnectionPool[Any]) -> None:
-    """Close the sockets of a pool whose loop cannot run any more."""
-    connections = getattr(pool, "_pool", ())
-    while connections:
-        connections.popleft().pgconn.finish()
-
-
-def _is_current(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 _PARAMETERS: Final[dict[str, Any]] = {"autocommit": True, "prepare_threshold": None}
