@@ -6,13 +6,40 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llamaindex_agora.access import AccessFilterPostprocessor
+    from llamaindex_agora.embeddings import LlamaIndexEmbeddingProvider
+    from llamaindex_agora.inject import InjectContext
+    from llamaindex_agora.node_parser import AgoraNodeParser
+    from llamaindex_agora.postprocessor import InjectContextPostprocessor
+    from llamaindex_agora.reranker import AgoraReranker, LlamaIndexReranker
+    from llamaindex_agora.retriever import AgoraRetriever, LlamaIndexRetriever
     from llamaindex_agora.vectorstore import AgoraVectorStore
 
 _MODULES = {
+    "AccessFilterPostprocessor": "access",
+    "AgoraNodeParser": "node_parser",
+    "AgoraReranker": "reranker",
+    "AgoraRetriever": "retriever",
     "AgoraVectorStore": "vectorstore",
+    "InjectContext": "inject",
+    "InjectContextPostprocessor": "postprocessor",
+    "LlamaIndexEmbeddingProvider": "embeddings",
+    "LlamaIndexReranker": "reranker",
+    "LlamaIndexRetriever": "retriever",
 }
 
-__all__ = ["AgoraVectorStore"]
+__all__ = [
+    "AccessFilterPostprocessor",
+    "AgoraNodeParser",
+    "AgoraReranker",
+    "AgoraRetriever",
+    "AgoraVectorStore",
+    "InjectContext",
+    "InjectContextPostprocessor",
+    "LlamaIndexEmbeddingProvider",
+    "LlamaIndexReranker",
+    "LlamaIndexRetriever",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,82 @@
+"""Inject mode for query and chat engines: a postprocessor that adds its passages to the engine's nodes."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from agora_core.inject import ContextInjector, RetrievalFilter
+from llamaindex_agora.inject import core_filter_hook
+from llamaindex_agora.nodes import passage_to_node
+
+ActorSource = Callable[[], Any] | contextvars.ContextVar[Any]
+"""Who asks: a function without arguments, or a context variable, read at each query."""
+
+
+class InjectContextPostprocessor(BaseNodePostprocessor):
+    """Retrieves once for each query and adds what it found to the engine's nodes, each node once.
+
+    Args:
+        retriever: any core retriever.
+        top_k: passages per query, 1 or more.
+        retrieval_filter: called with the actor of the query; what it returns bounds the retrieval, and a raise or
+            anything but a filter fails the query. None retrieves without a filter.
+        min_score: a floor on the retriever's scores; None keeps all.
+        actor: who asks; None gives the hook None.
+    """
+
+    _injector: Any = PrivateAttr()
+    _actor: Any = PrivateAttr()
+
+    def __init__(
+        self,
+        retriever: Any,
+        *,
+        top_k: int = 5,
+        retrieval_filter: RetrievalFilter | None = None,
+        min_score: float | None = None,
+        actor: ActorSource | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Check the arguments; nothing is retrieved yet."""
+        super().__init__(**kwargs)
+        hook = core_filter_hook(retrieval_filter)
+        self._injector = ContextInjector(retriever, top_k=top_k, retrieval_filter=hook, min_score=min_score)
+        self._actor = actor
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which LlamaIndex knows this class."""
+        return "InjectContextPostprocessor"
+
+    def _current_actor(self) -> Any:
+        if self._actor is None:
+            return None
+        # A context variable that was never set raises here, and so fails the query.
+        return self._actor.get() if isinstance(self._actor, contextvars.ContextVar) else self._actor()
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        found = self._injector.inject(_text(query_bundle), actor=self._current_actor())
+        return _added(nodes, [passage_to_node(passage) for passage in found.passages])
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        found = await self._injector.ainject(_text(query_bundle), actor=self._current_actor())
+        return _added(nodes, [passage_to_node(passage) for passage in found.passages])
+
+
+def _text(query: QueryBundle | None) -> str:
+    return "" if query is None else query.query_str
+
+
+def _added(nodes: list[NodeWithScore], found: list[NodeWithScore]) -> list[NodeWithScore]:
+    present = {node.node.node_id for node in nodes}
+    return [*nodes, *(node for node in found if node.node.node_id not in present)]
