@@ -157,16 +157,17 @@ def copy_plain(metadata: Any) -> dict[str, JSON] | None:
     if type(metadata) is not dict:
         return None
     copy: dict[str, JSON] = {}
+    # The test of `is_storable` is spelled out for ASCII: this loop sees every value that is ever written.
     for key, value in metadata.items():
-        if type(key) is not str or not is_storable(key):
+        if type(key) is not str or ((not key.isascii() or "\x00" in key) and not is_storable(key)):
             return None
         kind = type(value)
         if kind is str:
-            if not is_storable(value):
+            if (not value.isascii() or "\x00" in value) and not is_storable(value):
                 return None
         elif kind is list:
             for item in value:
-                if type(item) is not str or not is_storable(item):
+                if type(item) is not str or ((not item.isascii() or "\x00" in item) and not is_storable(item)):
                     return None
             value = value.copy()
         elif kind is int:
@@ -196,7 +197,17 @@ _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 
 def clone_metadata(metadata: dict[str, JSON] | None) -> dict[str, JSON] | None:
     """Return a deep copy of validated metadata, None staying None."""
-    return None if metadata is None else {k: v if type(v) in _ATOMS else clone_json(v) for k, v in metadata.items()}
+    if metadata is None:
+        return None
+    clone = metadata.copy()
+    for key, value in clone.items():
+        kind = type(value)
+        if kind is list:
+            # A flat list is copied at once.
+            clone[key] = value.copy() if _ATOMS.issuperset(map(type, value)) else clone_json(value)
+        elif kind is dict:
+            clone[key] = clone_json(value)
+    return clone
 
 
 def validate_patch(patch: Any) -> dict[str, JSON]:

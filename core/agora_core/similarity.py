@@ -23,6 +23,8 @@ FloatArray = npt.NDArray[Any]
 # Far above the rounding of a float64 dot product (some 1e-15 of the scale at a thousand terms), and far below what
 # float32 resolves.
 _ROUNDING: Final = 1e-13
+# Below the product of any two norms of float32 vectors that are not zero.
+_TINY: Final = 1e-95
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +48,35 @@ def exact_norms(vectors: FloatArray) -> Float64Array:
 
 
 def _dots(left: Float64Array, right: Float64Array) -> Float64Array:
-    # einsum sums each row by itself in one order: the same numbers give the same bits wherever their row stands.
-    # BLAS takes rows in groups, and the last few of a matrix otherwise.
-    dots: Float64Array = np.einsum("ij,ij->i" if right.ndim == 2 else "ij,j->i", left, right)
+    # vecdot sums each row by itself: the same numbers give the same bits wherever their row stands. A matrix product
+    # takes rows in groups, and the last few otherwise.
+    dots: Float64Array = np.vecdot(left, right)
     return dots
 
 
-def _snapped(scores: Float64Array, scale: Float64Array | float) -> Float64Array:
+def _snapped(scores: Float64Array, tolerance: Float64Array | float) -> Float64Array:
     """Move scores that rounding kept off a float32 number, or off zero, onto it: a floor given as 1.0 is then exact."""
-    tolerance = scale * _ROUNDING
-    with np.errstate(over="ignore"):
-        nearest = scores.astype(np.float32).astype(np.float64)
-    nearest[np.abs(scores) <= tolerance] = 0.0
-    np.copyto(scores, nearest, where=np.abs(scores - nearest) <= tolerance)
+    nearest = scores.astype(np.float32).astype(np.float64)
+    np.copyto(scores, nearest, where=np.abs(nearest - scores) <= tolerance)
+    np.copyto(scores, 0.0, where=np.abs(scores) <= tolerance)
     return scores
 
 
 def _cosine(vectors: Float64Array, norms: Float64Array, query: Float64Array, query_norm: float) -> Float64Array:
-    scale = norms * query_norm
     # The dot product with a zero vector is 0, and so is its score.
-    scale[scale == 0] = 1.0
-    return _snapped(_dots(vectors, query) / scale, 1.0)
+    return _snapped(_dots(vectors, query) / np.maximum(norms * query_norm, _TINY), _ROUNDING)
 
 
 def _l2(vectors: Float64Array, norms: Float64Array, query: Float64Array, query_norm: float) -> Float64Array:
     differences = vectors - query
     distances = np.sqrt(_dots(differences, differences))
-    return _snapped(-distances, distances)
+    with np.errstate(over="ignore"):
+        return _snapped(-distances, distances * _ROUNDING)
 
 
 def _inner(vectors: Float64Array, norms: Float64Array, query: Float64Array, query_norm: float) -> Float64Array:
-    return _snapped(_dots(vectors, query), norms * query_norm)
+    with np.errstate(over="ignore"):
+        return _snapped(_dots(vectors, query), norms * (query_norm * _ROUNDING))
 
 
 def _clipped(score: float) -> float:
@@ -113,19 +113,19 @@ def check_metric(value: Any, *, argument: str = "metric") -> str:
     return value
 
 
-def exact_scores(
-    metric: str, vectors: FloatArray, query: FloatArray, *, norms: Float64Array | None = None
-) -> Float64Array:
+def exact_scores(metric: str, vectors: FloatArray, query: FloatArray) -> Float64Array:
     """Return the scores of `vectors`, shape (n, d), against `query`, shape (d,), summed in float64; shape (n,).
 
     cosine: `1 - distance`, 0 where either vector is zero; l2: minus the Euclidean distance; inner: the inner product.
-    Equal vectors get bit-equal scores. A score within float64 rounding of a float32 number is that number. `norms`
-    spares computing those of the vectors, where `exact_norms` is already known.
+    Equal vectors get bit-equal scores. A score within float64 rounding of a float32 number is that number.
     """
-    wide = vectors.astype(np.float64)
-    target = query.astype(np.float64)
-    query_norm = math.sqrt(float(_dots(target[None], target)[0]))
-    return METRICS[metric].score(wide, exact_norms(wide) if norms is None else norms, target, query_norm)
+    wide, target = vectors.astype(np.float64), query.astype(np.float64)
+    return METRICS[metric].score(wide, exact_norms(wide), target, exact_norm(target))
+
+
+def exact_norm(vector: Float64Array) -> float:
+    """Return the Euclidean norm of one float64 vector; that of a float32 vector never overflows it."""
+    return math.sqrt(float(np.vecdot(vector, vector)))
 
 
 def relevance_score(metric: str, score: float) -> float:

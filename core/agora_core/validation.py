@@ -151,10 +151,10 @@ def _is_plain(record: VectorRecord) -> bool:
     key, text, source = record.id, record.text, record.source
     return (
         type(key) is str
-        and key != ""
-        and is_storable(key)
         and type(text) is str
-        and is_storable(text)
+        and key != ""
+        and ((key.isascii() and "\x00" not in key) or is_storable(key))
+        and ((text.isascii() and "\x00" not in text) or is_storable(text))
         and (source is None or (type(source) is str and is_storable(source)))
     )
 

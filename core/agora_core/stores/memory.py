@@ -22,7 +22,7 @@ from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
 from agora_core.stores.memory_persistence import read_store, write_store
 from agora_core.stores.memory_rows import IntArray, RowTable, TableView
-from agora_core.stores.memory_search import Ranked, nearest, nearest_many
+from agora_core.stores.memory_search import Query, Ranked, nearest, nearest_many
 from agora_core.validation import (
     RecordBatch,
     check_dimension,
@@ -134,7 +134,7 @@ class MemoryVectorStore(BaseVectorStore):
                 not as described.
         """
         top_k, floor = check_top_k(top_k), check_min_score(min_score)
-        query = prepare_embedding(embedding, dimension=self._dimension)
+        query = Query(prepare_embedding(embedding, dimension=self._dimension))
         reading = self._begin(filter)
         try:
             if self._dimension is None:
@@ -163,14 +163,14 @@ class MemoryVectorStore(BaseVectorStore):
         if isinstance(embeddings, (str, bytes, Mapping)) or not isinstance(embeddings, Iterable):
             raise InvalidArgumentError(f"embeddings must be a list of vectors, got {type(embeddings).__name__}")
         queries = [
-            prepare_embedding(value, dimension=self._dimension, where=f"embeddings[{n}]")
+            Query(prepare_embedding(value, dimension=self._dimension, where=f"embeddings[{n}]"))
             for n, value in enumerate(embeddings)
         ]
         reading = self._begin(filter)
         try:
             if self._dimension is None or not queries:
                 return [[] for _ in queries]
-            found = nearest_many(reading.view, np.stack(queries), top_k, reading.rows)
+            found = nearest_many(reading.view, queries, top_k, reading.rows)
             return [reading.passages(one, floor) for one in found]
         finally:
             self._readings.remove(reading)

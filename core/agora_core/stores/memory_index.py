@@ -180,6 +180,9 @@ class PathIndex:
             if self._compounds is not None:
                 _append(self._compounds[0], canonical_json(value), row)
             return
+        if type(value) is int or type(value) is float:
+            _append(self.numbers, value, row)
+            return
         if type(value) is dict:
             self.objects.rows.append(row)
         for table, key in self._places(value):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.similarity import Float64Array, exact_scores
+from agora_core.similarity import METRICS, Float64Array, exact_norm
 from agora_core.stores.memory_rows import LARGE_NORM, IntArray, TableView
 from agora_core.validation import Float32Array
 
@@ -27,33 +27,43 @@ Ranked = list[tuple[float, int]]
 """`(score, row)`, best first and equal scores by id."""
 
 
-def nearest(view: TableView, query: Float32Array, top_k: int, rows: IntArray | None) -> Ranked:
+class Query:
+    """One embedding, ready for both passes."""
+
+    __slots__ = ("narrow", "norm", "wide")
+
+    def __init__(self, vector: Float32Array) -> None:
+        self.narrow = vector
+        self.wide = vector.astype(np.float64)
+        self.norm = exact_norm(self.wide)
+
+
+def nearest(view: TableView, query: Query, top_k: int, rows: IntArray | None) -> Ranked:
     """Return the `top_k` best rows; `rows` None stands for all that are not dead."""
     live = view.count - len(view.dead) if rows is None else len(rows)
     if not live:
         return []
-    norm = _norm(query)
     if rows is not None and live <= _DIRECT:
         return _ranked(view, query, top_k, rows)
-    if _float32_may_fail(view, norm):
+    if _float32_may_fail(view, query):
         return _ranked(view, query, top_k, _live_rows(view) if rows is None else rows)
-    scores = _scores(view, _unit(view, query, norm), rows)
-    return _ranked(view, query, top_k, _in_doubt(scores, min(top_k, live), _margin(view, norm), rows))
+    scores = _scores(view, _unit(view, query), rows)
+    return _ranked(view, query, top_k, _in_doubt(scores, min(top_k, live), _margin(view, query), rows))
 
 
-def nearest_many(view: TableView, queries: Float32Array, top_k: int, rows: IntArray | None) -> list[Ranked]:
-    """Return what `nearest` returns for each of `queries`, shape (m, dimension), with one product for many."""
+def nearest_many(view: TableView, queries: Sequence[Query], top_k: int, rows: IntArray | None) -> list[Ranked]:
+    """Return what `nearest` returns for each of `queries`, with one product for many."""
     live = view.count - len(view.dead) if rows is None else len(rows)
-    norms = [_norm(query) for query in queries]
-    if live <= _DIRECT or any(_float32_may_fail(view, norm) for norm in norms):
+    if live <= _DIRECT or any(_float32_may_fail(view, query) for query in queries):
         return [nearest(view, query, top_k, rows) for query in queries]
-    units = np.stack([_unit(view, query, norm) for query, norm in zip(queries, norms, strict=True)])
+    units = np.stack([_unit(view, query) for query in queries])
     found: list[Ranked] = []
     step = max(1, _MANY_BYTES // (4 * view.count))
     for first in range(0, len(queries), step):
-        for at, scores in enumerate(_scores(view, units[first : first + step], rows), first):
-            doubtful = _in_doubt(scores, min(top_k, live), _margin(view, norms[at]), rows)
-            found.append(_ranked(view, queries[at], top_k, doubtful))
+        table = _scores(view, units[first : first + step], rows)
+        for query, scores in zip(queries[first : first + step], table, strict=True):
+            doubtful = _in_doubt(scores, min(top_k, live), _margin(view, query), rows)
+            found.append(_ranked(view, query, top_k, doubtful))
     return found
 
 
@@ -63,33 +73,28 @@ def _live_rows(view: TableView) -> IntArray:
     return np.flatnonzero(alive)
 
 
-def _norm(query: Float32Array) -> float:
-    wide = query.astype(np.float64)
-    return math.sqrt(float(np.dot(wide, wide)))
-
-
-def _float32_may_fail(view: TableView, norm: float) -> bool:
+def _float32_may_fail(view: TableView, query: Query) -> bool:
     # Under cosine the query is brought to length one, which takes a norm that float32 holds.
     smallest = 1.0 / LARGE_NORM if view.metric == "cosine" else 0.0
-    return view.extreme or norm > LARGE_NORM or 0.0 < norm < smallest
+    return view.extreme or query.norm > LARGE_NORM or 0.0 < query.norm < smallest
 
 
-def _unit(view: TableView, query: Float32Array, norm: float) -> Float32Array:
+def _unit(view: TableView, query: Query) -> Float32Array:
     """Return the query of the float32 pass."""
-    return query / np.float32(norm) if view.metric == "cosine" and norm else query
+    return query.narrow * np.float32(1.0 / query.norm) if view.metric == "cosine" and query.norm else query.narrow
 
 
-def _margin(view: TableView, norm: float) -> float:
+def _margin(view: TableView, query: Query) -> float:
     """Return how far apart two scores of the float32 pass must lie to be told apart for sure.
 
     A dot product of d terms, summed in any order, is off by at most d * u * |x| * |q| (Higham, Accuracy and Stability
-    of Numerical Algorithms, 3.1). 8 more roundings cover the factors and the threshold's; another d the query's norm.
+    of Numerical Algorithms, 3.1). 8 more roundings cover the factors, the query's scaling and the threshold's.
     """
     dimension: int = view.matrix.shape[1]
-    largest = view.largest_norm
-    if view.metric == "cosine":
-        return 2 * (2 * dimension + 8) * 1.01 * _UNIT_ROUNDOFF
+    largest, norm = view.largest_norm, query.norm
     error = 2 * (dimension + 8) * 1.01 * _UNIT_ROUNDOFF
+    if view.metric == "cosine":
+        return error
     if view.metric == "l2":
         return error * (largest * norm + largest * largest) * 1.01 + 1e-36
     return error * largest * norm * 1.01 + 1e-36
@@ -134,30 +139,32 @@ def _in_doubt(scores: npt.NDArray[np.float32], wanted: int, margin: float, rows:
     """Return the rows that may be among the `wanted` best once they are scored exactly."""
     count = len(scores)
     reach = min(count, wanted + _SPARE)
-    top = np.argpartition(scores, count - reach)[count - reach :]
+    top = scores.argpartition(count - reach)[count - reach :]
     best = scores[top]
-    ranks = np.argsort(best)
-    threshold = float(best[ranks[reach - wanted]]) - margin
-    if reach < count and float(best[ranks[0]]) >= threshold:
+    ranked = np.sort(best)
+    threshold = float(ranked[reach - wanted]) - margin
+    if reach < count and float(ranked[0]) >= threshold:
         # Many are as good as equal: all of them have to be looked at.
         top = np.flatnonzero(scores >= threshold)
     else:
-        top = top[ranks[int(best[ranks].searchsorted(np.float32(threshold))) :]]
+        top = top[best >= threshold]
     return top if rows is None else rows[top]
 
 
-def _ranked(view: TableView, query: Float32Array, top_k: int, rows: IntArray) -> Ranked:
+def _ranked(view: TableView, query: Query, top_k: int, rows: IntArray) -> Ranked:
     scores = _exact(view, query, rows)
     if len(rows) > 2 * top_k + _SPARE:
         kept = scores >= np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
         rows, scores = rows[kept], scores[kept]
     ids, chosen = view.ids, rows.tolist()
-    ranked = sorted(zip((-scores).tolist(), [ids[row] for row in chosen], chosen, strict=True))
+    # Negated, so that one ascending order serves scores and ids.
+    ranked = sorted([(-score, ids[row], row) for score, row in zip(scores.tolist(), chosen, strict=True)])
     return [(0.0 - negated, row) for negated, _, row in ranked[:top_k]]
 
 
-def _exact(view: TableView, query: Float32Array, rows: IntArray) -> Float64Array:
-    if len(rows) <= _EXACT_BLOCK:
-        return exact_scores(view.metric, view.matrix[rows], query, norms=view.norms[rows])
-    blocks = (rows[first : first + _EXACT_BLOCK] for first in range(0, len(rows), _EXACT_BLOCK))
-    return np.concatenate([_exact(view, query, block) for block in blocks])
+def _exact(view: TableView, query: Query, rows: IntArray) -> Float64Array:
+    if len(rows) > _EXACT_BLOCK:
+        blocks = (rows[first : first + _EXACT_BLOCK] for first in range(0, len(rows), _EXACT_BLOCK))
+        return np.concatenate([_exact(view, query, block) for block in blocks])
+    vectors = view.matrix.take(rows, axis=0, mode="clip").astype(np.float64)
+    return METRICS[view.metric].score(vectors, view.norms[rows], query.wide, query.norm)
