@@ -92,7 +92,7 @@ class QdrantConnection:
             raise InvalidArgumentError("client must be a URL, a path or ':memory:'; got an empty or a bytes path")
         if "://" in place:
             self._url = place
-            self._open = lambda: self._new("QdrantClient", url=place)
+            self._open = lambda: self._new("QdrantClient", url=place, **self._options)
             return
         self.local = True
         if any(value is not None for value in self._options.values()):
@@ -117,8 +117,7 @@ class QdrantConnection:
 
     def _new(self, kind: str, **options: Any) -> Any:
         package = require("qdrant_client", extra="qdrant")
-        given = {name: value for name, value in self._options.items() if value is not None}
-        return getattr(package, kind)(**given, **options)
+        return getattr(package, kind)(**{name: value for name, value in options.items() if value is not None})
 
     def sync_client(self) -> Any:
         """Return the sync client, opening it where this store was given a place.
@@ -159,7 +158,7 @@ class QdrantConnection:
         given = self._given_async
         if given is None:
             # check_compatibility would block the loop with a sync request of its own.
-            return self._new("AsyncQdrantClient", url=self._url, check_compatibility=False)
+            return self._new("AsyncQdrantClient", url=self._url, **{**self._options, "check_compatibility": False})
         if not self._given_async_is_taken:
             self._given_async_is_taken = True
             return given

@@ -55,7 +55,7 @@ class QdrantStore(BaseVectorStore):
         upsert_batch_size: int = 100,
         api_key: str | None = None,
         timeout: int | None = None,
-        prefer_grpc: bool | None = None,
+        client_options: Mapping[str, Any] | None = None,
         max_retries: int = 3,
         retry_backoff: float = 0.2,
         exact: bool | None = None,
@@ -77,7 +77,8 @@ class QdrantStore(BaseVectorStore):
             dimension: the length of embeddings.
             metric: `cosine`, `l2` or `inner`.
             upsert_batch_size: points a request.
-            api_key, timeout (seconds), prefer_grpc: for a URL.
+            api_key, timeout (seconds): for a URL.
+            client_options: more of what `QdrantClient` takes with a URL, as `prefer_grpc`, `headers` or `pool_size`.
             max_retries: attempts after the first, for errors that pass (429, 5xx, connection); 0 gives up at once.
             retry_backoff: seconds before the second attempt; doubles each time, up to 10.
             exact: True compares with every vector, False never; None walks the graph and asks exactly only where the
@@ -100,7 +101,7 @@ class QdrantStore(BaseVectorStore):
         self._connection = QdrantConnection(
             client,
             async_client=async_client,
-            options={"api_key": api_key, "timeout": timeout, "prefer_grpc": prefer_grpc},
+            options={"api_key": api_key, "timeout": timeout, **(client_options or {})},
             max_retries=_at_least(0, max_retries, "max_retries"),
             retry_backoff=_seconds(retry_backoff),
         )
