@@ -15,10 +15,11 @@ from agora_core import (
     MemoryVectorStore,
     Passage,
     VectorRecord,
+    tune_hybrid,
 )
 from agora_core.keyword.registry import suggest_tokenizer
 
-from tests.benchmarks.quality_data import Collection, Run
+from tests.benchmarks.quality_data import Collection, Run, evenly
 
 DEPTH = 100
 DEFAULT_DEPTH = 20
@@ -77,7 +78,6 @@ def hybrids(dense: Remembering, plain: Remembering, keyword: Remembering) -> Ite
     if ensemble is not None:
         yield "LangChain ensemble (ascii, 20)", ensemble
     legs: list[Any] = [dense, keyword]
-    yield "rrf (20)", HybridRetriever(legs, fetch_top_k=DEFAULT_DEPTH)
     yield "rrf", HybridRetriever(legs, fetch_top_k=DEPTH)
     for share in (0.3, 0.5):
         weights = [share, round(1 - share, 1)]
@@ -93,6 +93,29 @@ def fixed_weights(dense: Remembering, keyword: Remembering) -> Iterator[tuple[st
         weights = [share, round(1 - share, 1)]
         hybrid = HybridRetriever(legs, fusion="relative_score", weights=weights, fetch_top_k=DEPTH)
         yield f"{weights[0]}/{weights[1]}", hybrid
+
+
+def tuned(
+    dense: Remembering, keyword: Remembering, collection: Collection, judged: int
+) -> tuple[str, Collection, Any] | None:
+    """Tune a hybrid on `judged` queries; return its weights, the collection without those queries, and the hybrid.
+
+    None where that would leave fewer queries to measure on than were tuned on.
+    """
+    if len(collection.queries) < 2 * judged:
+        return None
+    sample = set(evenly(list(collection.queries), judged))
+    judgements = {collection.queries[key]: collection.qrels[key] for key in sample}
+    legs: list[Any] = [dense, keyword]
+    hybrid = tune_hybrid(HybridRetriever(legs, fetch_top_k=DEPTH), judgements)
+    rest = Collection(
+        name=collection.name,
+        ids=collection.ids,
+        texts=collection.texts,
+        queries={key: query for key, query in collection.queries.items() if key not in sample},
+        qrels={key: docs for key, docs in collection.qrels.items() if key not in sample},
+    )
+    return "/".join(f"{weight:.1f}" for weight in hybrid.weights or ()), rest, hybrid
 
 
 def langchain_ensemble(legs: Sequence[Remembering]) -> Callable[[str], list[str]] | None:
