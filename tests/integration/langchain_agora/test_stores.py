@@ -13,8 +13,8 @@ from langchain_core.indexing import InMemoryRecordManager, aindex, index
 from agora_core import ScopeViolationError, UnsafeRemovalError, field
 from agora_core.testing import FakeEmbeddingProvider
 from langchain_agora import AgoraVectorStore
-from tests.contract.langchain.stores import KINDS, open_store
-from tests.unit.langchain_agora.colours import COLOURS, Run, runner
+from tests.contract.langchain.stores import open_store
+from tests.unit.langchain_agora.colours import Run
 
 DIMENSION = 64
 
@@ -31,17 +31,9 @@ class CountingProvider(FakeEmbeddingProvider):
         return super().embed(texts)
 
 
-@pytest.fixture(params=COLOURS)
-def run(request: pytest.FixtureRequest) -> Run:
-    return runner(request.param)
-
-
-@pytest.fixture(params=KINDS)
-def vectors(request: pytest.FixtureRequest) -> Iterator[AgoraVectorStore]:
-    def conninfo() -> str:
-        return str(request.getfixturevalue("pg_conninfo"))
-
-    with open_store(request.param, conninfo, dimension=DIMENSION) as store:
+@pytest.fixture
+def vectors(kind: str, conninfo: Any) -> Iterator[AgoraVectorStore]:
+    with open_store(kind, conninfo, dimension=DIMENSION) as store:
         yield AgoraVectorStore(store, CountingProvider())
 
 
@@ -96,8 +88,9 @@ def test_floors_and_mmr(run: Run, vectors: AgoraVectorStore) -> None:
     retriever = vectors.as_retriever(search_type="similarity_score_threshold", **options)
     assert [document.id for document in run(retriever, "invoke", "paid leave thirty days")] == ["faq#0"]
     diverse = run(vectors, "max_marginal_relevance_search", "paid leave", k=2, lambda_mult=0.1)
-    assert [document.id for document in diverse][0] in ("faq#0", "faq#1")
-    assert [document.id for document in diverse][1] in ("b", "ü/c?d")
+    nearest, other = (document.id for document in diverse)
+    assert nearest in ("faq#0", "faq#1")
+    assert other in ("b", "ü/c?d")
 
 
 def test_patches_deletes_and_scopes(run: Run, vectors: AgoraVectorStore) -> None:
