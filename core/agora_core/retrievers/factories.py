@@ -15,10 +15,46 @@ from agora_core.retrievers.lexical import LexicalRetriever
 
 # Written out, because asking the store would import its driver; a test compares them with the constructors.
 PGVECTOR_OPTIONS: Final = frozenset(
-    ["table", "schema", "dimension", "metric", "columns", "storage", "index", "hnsw_m", "hnsw_ef_construction", "ef_search", "ivfflat_lists", "ivfflat_probes", "upsert_batch_size", "max_connections", "pool_timeout"]
+    [
+        "table",
+        "schema",
+        "dimension",
+        "metric",
+        "columns",
+        "storage",
+        "index",
+        "hnsw_m",
+        "hnsw_ef_construction",
+        "ef_search",
+        "ivfflat_lists",
+        "ivfflat_probes",
+        "upsert_batch_size",
+        "max_connections",
+        "pool_timeout",
+    ]
 )
 QDRANT_OPTIONS: Final = frozenset(
-    ["async_client", "collection", "dimension", "metric", "upsert_batch_size", "api_key", "timeout", "prefer_grpc", "max_retries", "retry_backoff", "exact", "hnsw_ef", "quantization", "shard_key", "consistency", "ordering", "index_metadata", "tenant_key", "collection_options"]
+    [
+        "async_client",
+        "collection",
+        "dimension",
+        "metric",
+        "upsert_batch_size",
+        "api_key",
+        "timeout",
+        "prefer_grpc",
+        "max_retries",
+        "retry_backoff",
+        "exact",
+        "hnsw_ef",
+        "quantization",
+        "shard_key",
+        "consistency",
+        "ordering",
+        "index_metadata",
+        "tenant_key",
+        "collection_options",
+    ]
 )
 
 EmbedderOrFactory = EmbeddingProvider | Callable[[], EmbeddingProvider]

@@ -46,7 +46,8 @@ class HybridRetriever(BaseRetriever):
             retrievers: the legs. Their order decides between equal scores, and whose text and metadata are returned.
             k: of `reciprocal_rank_fusion`; other fusions do not use it.
             fetch_top_k: how many passages each leg is asked for, 1 or more; raised to a call's `top_k` where that is
-                larger. 100 suits a `top_k` above 20, or a reranker behind.
+                larger. 100 suits a `top_k` above 20, a reranker behind, and the fusions of scores, which see
+                more of a list's shape.
             weights: one per leg, 0 or more; None weighs all alike.
             fusion: `rrf` (ranks only), `relative_score` (scores scaled to 0..1 per list; the better choice where
                 weights are known, see `tune_hybrid`) or `adaptive` (as that, its weights read off the lists).

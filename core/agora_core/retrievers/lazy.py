@@ -117,7 +117,8 @@ class LazyRetriever(BaseRetriever):
     @asynccontextmanager
     async def _held(self) -> AsyncIterator[None]:
         """Hold the lock. Waiting in a worker thread would fill the pool that the making needs, so look now and then."""
-        while not self._lock.acquire(blocking=False):
+        # The holder may be another thread or loop, which no asyncio.Event reaches.
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110
             await asyncio.sleep(_POLL_SECONDS)
         self._loop = asyncio.get_running_loop()
         try:
