@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,12 +11,11 @@ import numpy as np
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.keyword.analysis import AnyTokenizer, passage_terms
-from agora_core.keyword.postings import Float32Array, Int32Array, Int64Array
+from agora_core.keyword.ordering import Float32Array, Int32Array, Int64Array, run_starts, stable_order
 
 # Passages counted at a time: bounds the memory of a large addition.
 _CHUNK_BITS: Final = 13
-# Term, text and frequency are packed into one int64 to be sorted; a larger frequency takes the slow way.
-_FREQUENCY_BITS: Final = 18
+_COMPACTED: Final = 1 << 17
 
 
 class Vocabulary(dict[str, int]):
@@ -28,6 +26,7 @@ class Vocabulary(dict[str, int]):
         self.words: list[str | None] = []
         self.free: list[int] = []
         self.fresh: list[int] = []  # what was numbered since it was last emptied
+        self._forgotten = 0
 
     def __missing__(self, word: Any) -> int:
         if not isinstance(word, str):
@@ -50,6 +49,16 @@ class Vocabulary(dict[str, int]):
                 del self[word]
                 self.words[number] = None
                 self.free.append(number)
+                self._forgotten += 1
+
+    def compact(self) -> None:
+        """Give back the room of forgotten terms, where they have become many. No reader may run."""
+        # A dict that loses and gains keys grows to twice its need. A large one is left so: rebuilding takes too long.
+        if max(256, len(self) // 8) < self._forgotten and len(self) < _COMPACTED:
+            kept = list(self.items())
+            self.clear()
+            self.update(kept)
+            self._forgotten = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,62 +98,37 @@ def count_texts(texts: Sequence[str], tokenizer: AnyTokenizer, vocabulary: Vocab
 
 def _count_chunk(texts: Sequence[str], first: int, tokenizer: AnyTokenizer, vocabulary: Vocabulary) -> CountedTexts:
     number = vocabulary.__getitem__
-    numbers: array[int] = array("i")
+    # A list takes the numbers of a text faster than an array does, or numpy.
+    listed: list[int] = []
     lengths: list[int] = []
     sizes: list[int] = []
     for text in texts[first : first + (1 << _CHUNK_BITS)]:
         terms, length = passage_terms(tokenizer, text)
-        numbers.extend(map(number, terms))
+        listed.extend(map(number, terms))
         lengths.append(length)
         sizes.append(len(terms))
-    owner = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
-    keys = owner << 32 | np.frombuffer(numbers, np.int32)
-    keys.sort()
-    starts = run_starts(keys)
-    frequencies = np.diff(np.append(starts, len(keys)))
-    keys = keys[starts]
-    held, owners = keys & 0xFFFFFFFF, keys >> 32
-    distinct = split_by_owner(held, owners, len(sizes))
-    if len(sizes) > 1:
-        held, owners, frequencies = _by_term(held, owners, frequencies)
+    numbers = np.array(listed, np.int32)
+    owners = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    order = stable_order(numbers)
+    held, owners = numbers[order], owners[order]
+    starts = run_starts(held, owners)
+    frequencies = np.diff(np.append(starts, len(held)))
+    held, owners = held[starts], owners[starts]
+    order = stable_order(owners)
     return CountedTexts(
         np.asarray(lengths, np.int64),
-        distinct,
-        held,
-        (owners + first).astype(np.int32),
+        split_by_owner(held[order], owners[order], len(sizes)),
+        held.astype(np.int64),
+        owners + np.int32(first),
         frequencies.astype(np.float32),
     )
 
 
-def _by_term(
-    terms: Int64Array, owners: Int64Array, frequencies: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Sort postings that go by owner so that they go by term, then owner."""
-    if len(frequencies) and int(frequencies.max()) >> _FREQUENCY_BITS:
-        order = np.argsort(terms, kind="stable")
-        return terms[order], owners[order], frequencies[order]
-    # One sort of packed keys is several times as fast as an argsort and three gathers.
-    keys = (terms << _CHUNK_BITS | owners) << _FREQUENCY_BITS | frequencies
-    keys.sort()
-    return (
-        keys >> _FREQUENCY_BITS + _CHUNK_BITS,
-        keys >> _FREQUENCY_BITS & (1 << _CHUNK_BITS) - 1,
-        keys & (1 << _FREQUENCY_BITS) - 1,
-    )
-
-
-def split_by_owner(terms: Int64Array, owners: Int64Array | Int32Array, count: int) -> list[bytes]:
-    """Return the terms of each of `count` owners as bytes of int32; both arrays go by owner."""
-    packed = terms.astype(np.int32).tobytes()
+def split_by_owner(terms: Int32Array, owners: Int32Array, count: int) -> list[bytes]:
+    """Return the terms of each of `count` owners as bytes; both arrays go by owner."""
+    packed = terms.tobytes()
     ends = (np.searchsorted(owners, np.arange(count + 1)) * 4).tolist()
     return [packed[low:high] for low, high in pairwise(ends)]
-
-
-def run_starts(ordered: Int64Array) -> Int64Array:
-    """Return where each run of equal values begins."""
-    if not len(ordered):
-        return np.zeros(0, np.int64)
-    return np.concatenate((np.zeros(1, np.int64), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
 
 
 def _joined(chunks: list[CountedTexts], known: int) -> CountedTexts:

@@ -14,10 +14,18 @@ import numpy.typing as npt
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.keyword.analysis import AnyTokenizer
-from agora_core.keyword.counting import NOTHING, CountedTexts, Vocabulary, count_texts, run_starts, split_by_owner
-from agora_core.keyword.postings import Block, BoolArray, Float32Array, Int32Array, Int64Array, Postings
+from agora_core.keyword.counting import NOTHING, CountedTexts, Vocabulary, count_texts, split_by_owner
+from agora_core.keyword.ordering import (
+    BoolArray,
+    Float32Array,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    run_starts,
+    stable_order,
+)
+from agora_core.keyword.postings import Block, Postings
 
-Float64Array = npt.NDArray[np.float64]
 Fold = tuple[int, int, list[Block]]
 Triples = tuple[list[int], list[int], list[int]]
 
@@ -118,7 +126,8 @@ class BM25Index:
         dead[np.asarray(stale, np.int32)] = True
         terms, frequencies, new_rows = counted.terms, counted.frequencies, at[counted.texts]
         if (np.diff(at) < 0).any():
-            order = np.argsort(terms << 32 | new_rows)
+            order = stable_order(new_rows)
+            order = order[stable_order(terms[order])]
             terms, frequencies, new_rows = terms[order], frequencies[order], new_rows[order]
         known = len(self.vocabulary.words)
         return self.postings.rewritten_with(terms, new_rows, frequencies, known=known, dead=dead)
@@ -161,6 +170,7 @@ class BM25Index:
         self.postings.install(*fold)
         for block in fold[2]:
             self._forget_unused(block.first, block.stop)
+        self.vocabulary.compact()
 
     def columns(self) -> IndexColumns:
         """Return everything as columns, the taken rows numbered anew in their order. No writer may run."""
@@ -182,9 +192,9 @@ class BM25Index:
         for word in columns.words:
             self.vocabulary[word]
         terms = columns.terms()
-        order = np.argsort(columns.rows, kind="stable")
+        order = stable_order(columns.rows)
         rows = range(len(columns.lengths))
-        distinct = split_by_owner(terms[order], columns.rows[order], len(rows))
+        distinct = split_by_owner(terms[order].astype(np.int32), columns.rows[order], len(rows))
         counted = CountedTexts(columns.lengths, distinct, terms, columns.rows, columns.frequencies)
         self.change(rows, counted, (), self.prepare(rows, counted, ()))
 
@@ -197,7 +207,7 @@ class BM25Index:
         terms = np.frombuffer(b"".join(packed), np.int32).astype(np.int64)
         owners = np.repeat(held, [len(distinct) >> 2 for distinct in packed])
         if len(packed) > 1:
-            order = np.argsort(terms, kind="stable")
+            order = stable_order(terms)
             terms, owners = terms[order], owners[order]
         starts = run_starts(terms)
         self.document_frequency[terms[starts]] -= np.diff(np.append(starts, len(terms)))

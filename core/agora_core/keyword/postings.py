@@ -16,12 +16,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-Int32Array = npt.NDArray[np.int32]
-Int64Array = npt.NDArray[np.int64]
-Float32Array = npt.NDArray[np.float32]
-BoolArray = npt.NDArray[np.bool_]
+from agora_core.keyword.ordering import BoolArray, Float32Array, Int32Array, Int64Array, stable_order
 
-BLOCK_POSTINGS: Final = 1 << 16
+BLOCK_POSTINGS: Final = 1 << 15
 _LEAST_DIRT: Final = 4096
 _DIRTY_SHARE: Final = 8
 _LOW: Final = 0xFFFFFFFF
@@ -54,7 +51,8 @@ class Postings:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self._firsts: list[int] = []
-        self._tails: dict[int, array[int]] = {}  # term -> row << 32 | frequency, unsorted
+        # term -> row << 32 | frequency, unsorted; a tail of one, which most are, is the bare int.
+        self._tails: dict[int, int | array[int]] = {}
         self._zeros: dict[int, int] = {}  # term -> zeroed postings in its block
         self._fringe_dirt = 0  # tail postings of terms beyond the last block
         self.dirty = 0
@@ -88,7 +86,7 @@ class Postings:
         tail = self._tails.get(term)
         if tail is None:
             return rows, frequencies
-        return _merged(rows, frequencies, *_unpacked(tail))
+        return _merged(rows, frequencies, *_split(np.sort(_packed(tail))))
 
     # ------------------------------------------------------------------------------------------------- writing
     def apply(
@@ -109,7 +107,9 @@ class Postings:
             packed = row << 32 | frequency
             tail = tails.get(term)
             if tail is None:
-                tails[term] = array("Q", (packed,))
+                tails[term] = packed
+            elif isinstance(tail, int):
+                tails[term] = array("Q", (tail, packed))
             else:
                 tail.append(packed)
             if term < stop:
@@ -136,7 +136,24 @@ class Postings:
                     self.dirty += 1
                     self.live -= 1
                 return
+        self._change_tail(term, row, frequency)
+        if frequency:
+            return
+        if block is None:
+            self._fringe_dirt -= 1
+        else:
+            block.dirty -= 1
+        self.dirty -= 1
+        self.live -= 1
+
+    def _change_tail(self, term: int, row: int, frequency: int) -> None:
         tail = self._tails[term]
+        if isinstance(tail, int):
+            if frequency:
+                self._tails[term] = row << 32 | frequency
+            else:
+                del self._tails[term]
+            return
         place = next(n for n, packed in enumerate(tail) if packed >> 32 == row)
         if frequency:
             tail[place] = row << 32 | frequency
@@ -146,12 +163,6 @@ class Postings:
             tail[place] = last
         if not tail:
             del self._tails[term]
-        if block is None:
-            self._fringe_dirt -= 1
-        else:
-            block.dirty -= 1
-        self.dirty -= 1
-        self.live -= 1
 
     # ------------------------------------------------------------------------------------------------- folding
     def wants_folding(self) -> bool:
@@ -184,10 +195,9 @@ class Postings:
         self._firsts = [block.first for block in self.blocks]
         if blocks:
             low, high = blocks[0].first, blocks[-1].stop
-            for term in self._tailed(low, high):
-                del self._tails[term]
-            for term in [term for term in self._zeros if low <= term < high]:
-                del self._zeros[term]
+            # New dicts, because one that lost keys keeps its room.
+            self._tails = {term: tail for term, tail in self._tails.items() if not low <= term < high}
+            self._zeros = {term: count for term, count in self._zeros.items() if not low <= term < high}
 
     def rewritten_with(
         self, terms: Int64Array, rows: Int32Array, frequencies: Float32Array, *, known: int, dead: BoolArray | None
@@ -236,10 +246,10 @@ class Postings:
             parts = [(block.terms(), block.rows, block.frequencies) for block in blocks]
         tailed = self._tailed(first, stop)
         if tailed:
-            counts = [len(self._tails[term]) for term in tailed]
-            packed = np.concatenate([np.frombuffer(self._tails[term], np.uint64) for term in tailed])
-            tail_rows, tail_frequencies = _split(packed)
-            parts.append((np.repeat(np.asarray(tailed, np.int64), counts), tail_rows, tail_frequencies))
+            tails = [_packed(self._tails[term]) for term in tailed]
+            tail_rows, tail_frequencies = _split(np.concatenate(tails))
+            owners = np.repeat(np.asarray(tailed, np.int64), [len(tail) for tail in tails])
+            parts.append((owners, tail_rows, tail_frequencies))
         if dead is not None or blocks is not None:
             parts = [_living(part, dead) for part in parts]
         if more is not None and len(more[0]):
@@ -252,7 +262,8 @@ class Postings:
             terms, rows, frequencies = parts[0]
         else:
             terms, rows, frequencies = (np.concatenate(column) for column in zip(*parts, strict=True))
-            order = np.argsort((terms - first) << 32 | rows)
+            order = stable_order(rows)
+            order = order[stable_order((terms - first)[order])]
             terms, rows, frequencies = terms[order], rows[order], frequencies[order]
         yield from cut_blocks(first, stop, terms, rows, frequencies)
 
@@ -297,8 +308,8 @@ def _split(packed: npt.NDArray[np.uint64]) -> tuple[Int32Array, Float32Array]:
     return (packed >> np.uint64(32)).astype(np.int32), (packed & np.uint64(_LOW)).astype(np.float32)
 
 
-def _unpacked(tail: array[int]) -> tuple[Int32Array, Float32Array]:
-    return _split(np.sort(np.frombuffer(tail, np.uint64)))
+def _packed(tail: int | array[int]) -> npt.NDArray[np.uint64]:
+    return np.array((tail,), np.uint64) if isinstance(tail, int) else np.frombuffer(tail, np.uint64)
 
 
 def _merged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from agora_core import ChunkRecord, document_id_of, matches_filter
@@ -60,7 +61,7 @@ class PlainModel:
 def assert_same_ranking(
     answer: list[Passage], everything: list[Passage], top_k: int, *, relative: float = 1e-9
 ) -> None:
-    """Compare an answer with the whole ranking of the model; scores that rounding may order otherwise may change places."""
+    """Compare an answer with the whole ranking of the model; what only rounding orders may change places."""
     expected = everything[:top_k]
     assert len(answer) == len(expected)
     scores = {passage.id: passage.score for passage in everything}
@@ -73,5 +74,5 @@ def assert_same_ranking(
         theirs = plain[mine.id]
         assert (mine.text, mine.source, mine.metadata or {}) == (theirs.text, theirs.source, theirs.metadata or {})
     # Bit-equal scores go by id.
-    for one, other in zip(answer, answer[1:], strict=False):
+    for one, other in pairwise(answer):
         assert (-one.score, one.id) < (-other.score, other.id)

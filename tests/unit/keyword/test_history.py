@@ -48,8 +48,8 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
                 ("postings._LEAST_DIRT", 4),
                 ("index._LEAST_BULK", 12),
                 ("counting._CHUNK_BITS", 2),
-                ("counting._FREQUENCY_BITS", 2),
                 ("search._EAGER", 2),
+                ("search._SMALL", 1),
                 ("search._LEAST_CACHE", 16),
             ):
                 stack.enter_context(patch(f"agora_core.keyword.{name}", value))
