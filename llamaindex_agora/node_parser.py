@@ -41,7 +41,8 @@ class AgoraNodeParser(NodeParser):
         if unknown:
             raise InvalidArgumentError(f"AgoraNodeParser got the unknown argument {unknown[0]!r}")
         check_sizes(chunk_size, overlap)
-        super().__init__(chunk_size=chunk_size, overlap=overlap, separator=separator, **kwargs)
+        fields: dict[str, Any] = {"chunk_size": chunk_size, "overlap": overlap, "separator": separator}
+        super().__init__(**fields, **kwargs)
 
     @classmethod
     def class_name(cls) -> str:

@@ -38,7 +38,8 @@ class AgoraReranker(BaseNodePostprocessor):
         Raises:
             InvalidArgumentError: `top_n` is below 1.
         """
-        super().__init__(top_n=None if top_n is None else check_top_k(top_n, argument="top_n"), **kwargs)
+        fields: dict[str, Any] = {"top_n": None if top_n is None else check_top_k(top_n, argument="top_n")}
+        super().__init__(**fields, **kwargs)
         self._reranker = reranker
 
     @classmethod

@@ -45,7 +45,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
 
     def __init__(self, store: Any, *, keyword: Any = None) -> None:
         """Connect to nothing: `store` is used as it is."""
-        super().__init__()
+        super().__init__(stores_text=True)
         self._store = store
         self._keyword = keyword
 

@@ -92,7 +92,7 @@ MUTANTS = (
         "postgres: case is folded on one side only",
         STORES + "postgres/conditions.py",
         '            text = sql.SQL("translate({}, {}::text, {}::text)").format(text, self.bind(folded), self.bind(into))\n',
-        "            self.bind(folded), self.bind(into)\n",
+        "self.bind(folded), self.bind(into)",
         POSTGRES,
     ),
     Mutant(
