@@ -49,3 +49,7 @@ def __getattr__(name: str) -> Any:
 
     require("llama_index.core", extra="llamaindex")
     return getattr(importlib.import_module(f"llamaindex_agora.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
