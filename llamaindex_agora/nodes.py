@@ -7,7 +7,7 @@ back cannot disagree. What else a node holds stands under private metadata keys.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from llama_index.core.schema import (
@@ -120,13 +120,14 @@ def record_to_node(record: VectorRecord) -> BaseNode:
 
 
 def _class_named(name: str | None) -> type[BaseNode]:
-    for cls in (*_OWN, *_subclasses(BaseNode)):
+    own: tuple[type[BaseNode], ...] = _OWN
+    for cls in (*own, *_subclasses(own)):
         if cls.class_name() == name:
             return cls
     return TextNode
 
 
-def _subclasses(cls: type[BaseNode]) -> Iterator[type[BaseNode]]:
-    for child in cls.__subclasses__():
-        yield child
-        yield from _subclasses(child)
+def _subclasses(classes: Iterable[type[BaseNode]]) -> Iterator[type[BaseNode]]:
+    for cls in classes:
+        yield from cls.__subclasses__()
+        yield from _subclasses(cls.__subclasses__())

@@ -24,7 +24,7 @@ class Backend:
 
     name: str
     colour: str
-    empty: Callable[[str], Any]
+    empty: Callable[[Any], Any]
     unit_vectors: bool = False
 
 
@@ -80,7 +80,7 @@ def _postgres(
 ) -> Backend:
     stores: dict[str, PgVectorStore] = {}
 
-    def empty(metric: str) -> PgVectorStore:
+    def empty(metric: Any) -> PgVectorStore:
         if metric not in stores:
             table = f"machine_{metric}_{next(_counter)}"
             store = PgVectorStore(conninfo, table=table, dimension=DIMENSION, metric=metric)
@@ -93,7 +93,7 @@ def _postgres(
     return Backend("postgres", "sync", empty) if loop is None else Backend("postgres (async)", "async", empty)
 
 
-def _empty_qdrant(metric: str) -> QdrantStore:
+def _empty_qdrant(metric: Any) -> QdrantStore:
     store = QdrantStore(":memory:", collection=f"machine_{next(_counter)}", dimension=DIMENSION, metric=metric)
     store.ensure_collection()
     return store

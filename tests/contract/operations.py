@@ -113,10 +113,9 @@ def draw_record(chooser: Chooser) -> VectorRecord:
 def draw_leaf(chooser: Chooser) -> AnyFilter:
     place = field(chooser.choose(PATHS))
     kind = chooser.choose(range(13))
-    if kind == 0:
-        return place == chooser.choose(VALUES)
-    if kind == 1:
-        return place != chooser.choose(VALUES)
+    if kind in (0, 1):
+        equal: Callable[[Any], AnyFilter] = place.__eq__ if kind == 0 else place.__ne__
+        return equal(chooser.choose(VALUES))
     if kind == 2:
         return place.in_(some(chooser, VALUES, 3))
     if kind == 3:

@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 class TestMemoryStore(VectorStoreContract):
-    def make_store(self, *, dimension: int, metric: str) -> MemoryVectorStore:
+    def make_store(self, *, dimension: int, metric: Any) -> MemoryVectorStore:
         return MemoryVectorStore(metric, dimension)
 
 
@@ -36,7 +36,7 @@ class _OnPostgres(VectorStoreContract):
             yield
             connection.execute(psycopg.sql.SQL("DROP SCHEMA {} CASCADE").format(psycopg.sql.Identifier(cls._schema)))
 
-    def make_store(self, *, dimension: int, metric: str) -> PgVectorStore:
+    def make_store(self, *, dimension: int, metric: Any) -> PgVectorStore:
         store = self.store_class(
             self._conninfo, schema=self._schema, table=f"t{next(_numbers)}", dimension=dimension, metric=metric
         )
@@ -56,7 +56,7 @@ class TestQdrantStore(VectorStoreContract):
     store_class: ClassVar[type[QdrantStore]] = QdrantStore
     keeps_embeddings = ("l2", "inner")
 
-    def make_store(self, *, dimension: int, metric: str) -> Any:
+    def make_store(self, *, dimension: int, metric: Any) -> Any:
         store = self.store_class(":memory:", collection=f"c{next(_numbers)}", dimension=dimension, metric=metric)
         store.ensure_collection()
         return store

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from agora_core.filters import all_of, any_of, field, matches_filter
+from agora_core.protocols import AnyFilter
 from agora_core.testing.contract.base import Caller, ContractBase, Opener, record
 from agora_core.testing.examples import FILTER_EXAMPLES, METADATA_EXAMPLES
 
@@ -67,8 +68,8 @@ class SearchingLaws(ContractBase):
         stored = {"cosine": [0, 1, 0], "l2": [0, 0, 0], "inner": [0, 5, 0]}
         for metric in self.metrics:
             store = open_store(metric)
-            below = {"cosine": [1, 1, 0], "l2": [-1, -1, 0], "inner": [1, 4.5, 0]}[metric]
-            store.upsert([record("at", stored[metric]), record("below", below)])
+            lower: dict[str, list[float]] = {"cosine": [1, 1, 0], "l2": [-1, -1, 0], "inner": [1, 4.5, 0]}
+            store.upsert([record("at", stored[metric]), record("below", lower[metric])])
             floor = floors[metric]
             assert [p.id for p in store.search(query[metric], top_k=5, min_score=floor)] == ["at"], metric
             assert store.search(query[metric], top_k=5, min_score=floor + 0.01) == []
@@ -102,7 +103,8 @@ class SearchingLaws(ContractBase):
         """`[]` denies: nothing is found, listed or removed, for a missing key and an empty list too."""
         self.need("remove_where", "count")
         store.upsert([record("a", metadata={"k": []}), record("b", metadata={"k": "x"}), record("c")])
-        for deny in ({"k": []}, any_of(), all_of({"k": []}, {"k": "x"}), {"k": [], "z": 1}):
+        denied: tuple[AnyFilter, ...] = ({"k": []}, any_of(), all_of({"k": []}, {"k": "x"}), {"k": [], "z": 1})
+        for deny in denied:
             assert store.search([1, 0, 0], top_k=5, filter=deny) == []
             assert store.list_documents(deny) == []
             assert store.remove_where(deny) == 0
