@@ -85,7 +85,7 @@ class RestServer:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_PUT = do_POST = do_DELETE = _serve
+            do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 # what http.server calls
 
             def log_message(self, *arguments: Any) -> None:
                 pass
@@ -127,13 +127,13 @@ def _upsert(server: RestServer, name: str, body: Any) -> Any:
 def _retrieve(server: RestServer, name: str, body: Any) -> Any:
     given = models.PointRequest.model_validate(body)
     assert given.with_payload is not None
-    return server.local.retrieve(name, given.ids, with_payload=given.with_payload, with_vectors=given.with_vector)
+    return server.local.retrieve(name, given.ids, with_payload=given.with_payload, with_vectors=bool(given.with_vector))
 
 
 def _scroll(server: RestServer, name: str, body: Any) -> Any:
     given = models.ScrollRequest.model_validate(body)
     points, after = server.local.scroll(
-        name, given.filter, limit=given.limit or 10, offset=given.offset, with_payload=given.with_payload
+        name, given.filter, limit=given.limit or 10, offset=given.offset, with_payload=given.with_payload or False
     )
     return {"points": [_plain(point) for point in points], "next_page_offset": after}
 
@@ -158,7 +158,7 @@ def _answer_query(server: RestServer, name: str, given: models.QueryRequest) -> 
         using=given.using,
         query_filter=given.filter,
         limit=given.limit or 10,
-        with_payload=given.with_payload,
+        with_payload=given.with_payload or False,
     )
     return {"points": [_plain(point) for point in response.points]}
 

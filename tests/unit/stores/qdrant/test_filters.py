@@ -1,0 +1,135 @@
+"""The compiler from expressions to Qdrant's filters, judged by the client's own evaluation of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from qdrant_client import models
+from qdrant_client.local.payload_filters import check_filter
+
+from agora_core.errors import InvalidFilterError, UnsupportedFilterError
+from agora_core.filters import Expression, all_of, any_of, field, matches_filter, not_
+from agora_core.filters.expressions import Not
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, compile_for_qdrant
+from agora_core.stores.qdrant.payload import point_payload, slot_of
+from tests.golden_cases import GoldenCase, golden_params
+from tests.unit import generated
+
+TOKENS = f"agora.{slot_of('k')}.t"
+
+
+def selects(compiled: CompiledFilter, metadata: Any) -> bool:
+    if compiled.native is None:
+        return not compiled.denies
+    return check_filter(compiled.native, point_payload("r#0", "text", None, metadata), "r", {})
+
+
+@given(generated.metadata, generated.filters)
+def test_native_filter_says_the_same_or_selects_more(metadata: Any, filter: Any) -> None:
+    compiled = compile_for_qdrant(filter)
+    expected = matches_filter(metadata, filter)
+    assert compiled.matches(metadata or {}) is expected
+    if compiled.exact:
+        assert selects(compiled, metadata) is expected
+    elif expected:
+        assert selects(compiled, metadata)
+
+
+@given(generated.filters)
+def test_a_point_without_tokens_is_selected_by_no_filter(filter: Any) -> None:
+    compiled = compile_for_qdrant(filter)
+    if compiled.native is not None:
+        assert not check_filter(compiled.native, {"id": "r#0", "metadata": {"k": 1}}, "r", {})
+
+
+def test_no_filter_and_an_empty_one_ask_for_everything() -> None:
+    assert compile_for_qdrant(None) is NO_FILTER
+    assert compile_for_qdrant({}) is NO_FILTER
+    assert compile_for_qdrant(all_of()) is NO_FILTER
+
+
+@pytest.mark.parametrize("deny", [{"k": []}, {"k": [], "t": 1}, any_of(), field("k").in_([])])
+def test_a_deny_asks_nothing(deny: Any) -> None:
+    assert compile_for_qdrant(deny).denies
+
+
+def test_equality_is_one_token() -> None:
+    assert compile_for_qdrant({"k": "a"}).native == models.Filter(
+        must=[models.FieldCondition(key=TOKENS, match=models.MatchValue(value='="a"'))]
+    )
+
+
+def test_match_any_takes_the_whole_value_or_a_member() -> None:
+    assert compile_for_qdrant({"k": ["a", 1]}).native == models.Filter(
+        must=[models.FieldCondition(key=TOKENS, match=models.MatchAny(any=['="a"', '~"a"', "=1", "~1"]))]
+    )
+
+
+def test_a_number_range_reads_the_mirror() -> None:
+    compiled = compile_for_qdrant(field("k") >= 3)
+    assert compiled.exact
+    assert compiled.native == models.Filter(
+        must=[models.FieldCondition(key=f"agora.{slot_of('k')}.n", range=models.Range(gte=3.0))]
+    )
+
+
+@pytest.mark.parametrize("bound", [2**53, -(2**53), 2**63 - 1, 1e300])
+def test_a_bound_beyond_float64_is_checked_on_the_payload(bound: float) -> None:
+    compiled = compile_for_qdrant(field("k") > bound)
+    assert not compiled.exact
+    assert selects(compiled, {"k": 2**53 + 1})
+    assert not selects(compiled, {"k": "s"})
+
+
+@pytest.mark.parametrize("leaf", [field("k") < "m", field("k").matches_text("a")])
+def test_what_qdrant_cannot_say_is_widened_both_ways_round(leaf: Expression) -> None:
+    assert not compile_for_qdrant(leaf).exact
+    assert selects(compile_for_qdrant(leaf), {"k": "zzz"})
+    negated = compile_for_qdrant(not_(leaf))
+    assert not negated.exact
+    assert selects(negated, {})
+    assert selects(negated, {"k": "a"})
+
+
+def test_a_widened_branch_widens_a_disjunction() -> None:
+    compiled = compile_for_qdrant(any_of({"k": 1}, not_(field("k").matches_text("a"))))
+    assert selects(compiled, {"k": "b"})
+
+
+def test_a_condition_that_is_not_of_the_language_is_refused() -> None:
+    class Odd(Expression):
+        pass
+
+    for odd in (Odd(), Not(Odd())):
+        with pytest.raises(UnsupportedFilterError, match="Odd"):
+            compile_for_qdrant(odd)
+    with pytest.raises(InvalidFilterError):
+        compile_for_qdrant({"k": object()})
+
+
+# The original addresses `metadata.<key>` and lets Qdrant compare. We ask tokens instead, since its way is fail-open:
+# a scalar matches a list that holds it, a dot in a key is a path, and nulls, floats and objects are refused. So the
+# shape of every filter but the absent one differs, and what is compared is the meaning: which key asks for which value.
+@pytest.mark.parametrize("case", golden_params("qdrant_filter"))
+def test_golden_filters_mean_what_the_original_meant(case: GoldenCase) -> None:
+    filter = case.input["filter"]
+    if not isinstance(filter, dict):
+        assert compile_for_qdrant(None).native is None
+        return
+    compiled = compile_for_qdrant(filter)
+    if not filter:
+        assert compiled.native is None
+        return
+    assert compiled.denies is any(value == [] for value in filter.values())
+    if compiled.denies:
+        return
+    assert compiled.native is not None
+    conditions = compiled.native.must
+    assert isinstance(conditions, list)
+    keys = [condition["key"].removeprefix("metadata.") for condition in case.expected["must"]]
+    assert [condition.key for condition in conditions] == [f"agora.{slot_of(key)}.t" for key in keys]  # type: ignore[union-attr]
+    assert selects(compiled, filter | {key: value[0] for key, value in filter.items() if isinstance(value, list)})
+    for key in filter:
+        assert not selects(compiled, {**filter, key: "something else"})
