@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from agora_core.errors import ScopeViolationError
 from agora_core.filters import FALSE, TRUE, Expression, assert_removal_filter, compile_filter, predicate
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
+from agora_core.scoped import out_of_scope
 from agora_core.stores.postgres import search, statements
 from agora_core.stores.postgres.catalog import catalog_statement, check_table, read_catalog
 from agora_core.stores.postgres.connections import Operation
+from agora_core.stores.postgres.dense import DenseSearch
 from agora_core.stores.postgres.json_text import from_json_text
 from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.requests import Copy, Steps
@@ -26,7 +26,6 @@ from agora_core.stores.postgres.rows import (
     Vector,
     check_storable,
     copy_rows,
-    one_vector,
     passage,
     row_values,
     vector_record,
@@ -98,52 +97,35 @@ class Operations:
     ) -> Operation:
         """The best rows of a vector search."""
         vector = prepare_embedding(embedding, dimension=self.layout.dimension)
-        most, floor, expression = check_top_k(top_k), check_min_score(min_score), _expression(filter)
+        most, floor, expression = check_top_k(top_k), check_min_score(min_score), expression_of(filter)
 
         def steps() -> Steps[list[Passage]]:
             if expression == FALSE:
                 return []
             target = yield from self.target()
-            rows = yield from self.best(target, expression, vector, most)
+            walk = self.walk(target, expression, vector, most)
+            rows = yield from walk.finished((yield walk.statement))
             # The rows come by falling score, so the floor cuts off an end of them; inside the statement it would make
             # the index scan go on in vain.
             return [passage(row) for row in rows if floor is None or row[4] >= floor]
 
         return Operation(steps)
 
-    def best(
-        self, target: Target, filter: Expression | None, embedding: Float32Array, top_k: int
-    ) -> Steps[Sequence[Sequence[Any]]]:
-        """Rows of (id, text, source, metadata, score), best first, by the cheapest way that misses none."""
-        if self.layout.metric != "l2" and not embedding.any():
-            answer = yield search.first_by_id(target, filter, top_k)
-            return answer.rows
-        vector = one_vector(_scaled(embedding, self.layout), self.layout.storage)
-        if target.catalog.vector_index is None:
-            answer = yield search.exact(target, filter, vector, top_k)
-            return answer.rows
-        share = self.selectivity.share(filter)
-        if share is None:
-            few = search.EXACT_ROWS if filter is not None else search.EXACT_ROWS_UNFILTERED
-            answer = yield search.bounded_exact(target, filter, vector, top_k, few)
-            if answer.rows[0][0] <= few:
-                return [row[1:] for row in answer.rows if row[1] is not None]
-            share = 1.0
-            if filter is not None:
-                answer = yield search.estimate(target, filter)
-                share = search.estimated_share(answer.rows[0][0])
-            self.selectivity.remember(filter, share)
-        if search.is_walkable(target, filter is not None, top_k, share):
-            ef = max(search.widening(top_k, share), self._ef_search or 0)
-            answer = yield search.nearest(target, filter, vector, top_k, ef=ef, probes=self._probes)
-            if len(answer.rows) == top_k:
-                return answer.rows
-        answer = yield search.exact(target, filter, vector, top_k)
-        return answer.rows
+    def walk(self, target: Target, filter: Expression | None, embedding: Float32Array, top_k: int) -> DenseSearch:
+        """Begin a vector search; see `DenseSearch`."""
+        return DenseSearch(
+            target,
+            filter,
+            embedding,
+            top_k,
+            selectivity=self.selectivity,
+            ef_search=self._ef_search,
+            probes=self._probes,
+        )
 
     def get(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:
         """Records by id, in the order asked."""
-        wanted, bound = check_ids(ids), _expression(within)
+        wanted, bound = check_ids(ids), expression_of(within)
 
         def steps() -> Steps[list[VectorRecord]]:
             if not wanted or bound == FALSE:
@@ -169,7 +151,7 @@ class Operations:
 
     def count(self, filter: AnyFilter | None) -> Operation:
         """How many records match."""
-        expression = _expression(filter)
+        expression = expression_of(filter)
 
         def steps() -> Steps[int]:
             if expression == FALSE:
@@ -182,7 +164,7 @@ class Operations:
 
     def list_documents(self, filter: AnyFilter | None) -> Operation:
         """Documents with a matching chunk."""
-        expression = _expression(filter)
+        expression = expression_of(filter)
 
         def steps() -> Steps[list[IndexedDocument]]:
             if expression == FALSE:
@@ -195,7 +177,7 @@ class Operations:
 
     def list_document_ids(self, filter: AnyFilter | None) -> Operation:
         """Ids of documents with a matching chunk."""
-        expression = _expression(filter)
+        expression = expression_of(filter)
 
         def steps() -> Steps[list[str]]:
             if expression == FALSE:
@@ -210,12 +192,12 @@ class Operations:
 
     def delete(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:
         """Delete by id."""
-        wanted, bound = check_ids(ids), _expression(within)
+        wanted, bound = check_ids(ids), expression_of(within)
         return self._removal(lambda target: statements.delete(target, wanted, bound), not wanted or bound == FALSE)
 
     def remove(self, document_id: str, within: AnyFilter | None) -> Operation:
         """Delete a document's chunks."""
-        document, bound = check_id(document_id, argument="document_id"), _expression(within)
+        document, bound = check_id(document_id, argument="document_id"), expression_of(within)
         return self._removal(lambda target: statements.remove_documents(target, [document], bound), bound == FALSE)
 
     def remove_where(self, filter: AnyFilter) -> Operation:
@@ -239,7 +221,7 @@ class Operations:
 
     def upsert(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> Operation:
         """Insert or replace records."""
-        bound = _expression(within)
+        bound = expression_of(within)
         batches, replayable = self._batches(records, bound)
 
         def steps() -> Steps[int]:
@@ -252,7 +234,7 @@ class Operations:
         self, document_ids: Sequence[str], records: Iterable[VectorRecord], within: AnyFilter | None
     ) -> Operation:
         """Put records in the place of documents."""
-        documents, bound = check_ids(document_ids, argument="document_ids"), _expression(within)
+        documents, bound = check_ids(document_ids, argument="document_ids"), expression_of(within)
         batches, replayable = self._batches(records, bound)
 
         def steps() -> Steps[int]:
@@ -267,7 +249,7 @@ class Operations:
 
     def update_metadata(self, document_id: str, patch: MetadataPatch, within: AnyFilter | None) -> Operation:
         """Patch a document's chunks."""
-        document, bound = check_id(document_id, argument="document_id"), _expression(within)
+        document, bound = check_id(document_id, argument="document_id"), expression_of(within)
         effective = validate_patch(patch)
         nothing = not effective or bound == FALSE
 
@@ -316,7 +298,7 @@ class Operations:
             holds = predicate(bound)
             for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
                 if not holds(metadata or {}):
-                    raise ScopeViolationError(f"record {record_id!r} does not match the scope; nothing was written")
+                    raise out_of_scope(record_id)
         return batch
 
     def _write(self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None) -> Steps[int]:
@@ -387,15 +369,7 @@ class Operations:
         return [(*row[:4], Vector(row[4])) for row in row_values(batch, self.layout.storage)]
 
 
-def _expression(filter: AnyFilter | None) -> Expression | None:
+def expression_of(filter: AnyFilter | None) -> Expression | None:
     """Return the internal form; what matches everything is no filter."""
     expression = None if filter is None else compile_filter(filter)
     return None if expression == TRUE else expression
-
-
-def _scaled(embedding: Float32Array, layout: Layout) -> Float32Array:
-    """Return the query as it is, unless pgvector's float32 sums would overflow or vanish; cosine is blind to scale."""
-    if layout.metric != "cosine":
-        return embedding
-    largest = float(np.abs(embedding).max())
-    return embedding if 1e-15 < largest < 1e15 else (embedding / np.float32(largest)).astype(np.float32)

@@ -7,6 +7,8 @@ rows or none. So the choice is made here, from what is counted:
 * `exact` scores all that match;
 * `nearest` walks the vector index on until enough rows match (pgvector 0.8's iterative scan).
 
+The rows of each are (n, id, text, source, metadata, score), n only said by the first.
+
 Each is one statement and its own transaction. The index settings are made inside it by `set_config(..., true)`, which
 is SET LOCAL: nothing stays on a pooled session, and no BEGIN and COMMIT have to travel.
 """
@@ -93,7 +95,8 @@ def exact(target: Target, filter: Expression | None, vector: Vector, top_k: int)
     condition = target.condition(filter)
     # The order is by the score and not by the distance, so no vector index can serve it.
     query = sql.SQL(
-        "SELECT {payload}, {score} AS score FROM {table} AS t WHERE {condition} ORDER BY score DESC, {id} LIMIT %(k)s"
+        "SELECT NULL::bigint AS n, {payload}, {score} AS score FROM {table} AS t WHERE {condition} "
+        "ORDER BY score DESC, {id} LIMIT %(k)s"
     ).format(
         payload=target.payload,
         score=score(target),
@@ -108,7 +111,8 @@ def first_by_id(target: Target, filter: Expression | None, top_k: int) -> Statem
     """Return the rows for a zero vector, to which all are equally similar: score 0, in the order of ids."""
     condition = target.condition(filter)
     query = sql.SQL(
-        "SELECT {payload}, 0::float8 AS score FROM {table} AS t WHERE {condition} ORDER BY {id} LIMIT %(k)s"
+        "SELECT NULL::bigint AS n, {payload}, 0::float8 AS score FROM {table} AS t WHERE {condition} "
+        "ORDER BY {id} LIMIT %(k)s"
     ).format(payload=target.payload, table=target.table, condition=condition.clause, id=target.id)
     return rendered(query, condition.parameters, {"k": top_k})
 
@@ -126,6 +130,15 @@ def nearest(
     settings = _settings(target, ef, probes)
     query = _nearest_query(target, condition.clause.as_string(None), filter is not None)
     return Statement(query, {**condition.parameters, **settings, "q": vector, "k": top_k, "reach": reach})
+
+
+def both_legs(dense: Statement, lexical: Statement) -> Statement:
+    """Return one statement for a vector search and a text search: rows of leg 0 or 1, n, id and so on, in any order."""
+    query = sql.SQL(
+        "SELECT 0 AS leg, n, id, text, source, metadata, score FROM ({}) AS dense "
+        "UNION ALL SELECT 1, NULL, id, text, source, metadata, score FROM ({}) AS lexical"
+    ).format(_Raw(dense.text), _Raw(lexical.text))
+    return rendered(query, dict(dense.parameters), dict(lexical.parameters))
 
 
 def is_walkable(target: Target, filtered: bool, top_k: int, share: float) -> bool:
@@ -209,7 +222,7 @@ def _nearest_query(target: Target, condition: str, filtered: bool) -> str:
             "SELECT {payload}, {score} AS score, {nonzero} AS nonzero FROM {table} AS t{where} "
             "ORDER BY {order} FETCH FIRST %(reach)s ROWS WITH TIES"
             ") AS nearest WHERE (SELECT count(*) FROM settings) > 0"
-            ") SELECT id, text, source, metadata, score FROM ("
+            ") SELECT NULL::bigint AS n, found.* FROM ("
             "SELECT id, text, source, metadata, score FROM walked WHERE nonzero{zero}"
             ') AS found ORDER BY score DESC, id COLLATE "C" LIMIT %(k)s'
         )

@@ -1,0 +1,93 @@
+"""How one vector search goes: which statement first, and what its answer still leaves to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agora_core.filters import Expression
+from agora_core.stores.postgres import search
+from agora_core.stores.postgres.requests import Answer, Statement, Steps
+from agora_core.stores.postgres.rows import one_vector
+from agora_core.stores.postgres.selectivity import Selectivity
+from agora_core.stores.postgres.statements import Target
+from agora_core.validation import Float32Array
+
+Rows = Sequence[Sequence[Any]]
+
+
+class DenseSearch:
+    """One search. `statement` is the first to run, alone or as a part of another; `finished` takes its answer.
+
+    Most searches end with the first statement: one whose filter is narrow, and one whose filter is known to be wide.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        filter: Expression | None,
+        embedding: Float32Array,
+        top_k: int,
+        *,
+        selectivity: Selectivity,
+        ef_search: int | None,
+        probes: int | None,
+    ) -> None:
+        self._target = target
+        self._filter = filter
+        self._top_k = top_k
+        self._selectivity = selectivity
+        self._ef_search = ef_search
+        self._probes = probes
+        self._few = search.EXACT_ROWS if filter is not None else search.EXACT_ROWS_UNFILTERED
+        self._counts = self._walks = False
+        metric = target.layout.metric
+        if metric != "l2" and not embedding.any():
+            self.statement = search.first_by_id(target, filter, top_k)
+            return
+        self._vector = one_vector(_scaled(embedding) if metric == "cosine" else embedding, target.layout.storage)
+        share = selectivity.share(filter)
+        if target.catalog.vector_index is None:
+            self.statement = self._exact()
+        elif share is None:
+            self._counts = True
+            self.statement = search.bounded_exact(target, filter, self._vector, top_k, self._few)
+        else:
+            self.statement = self._among_many(share)
+
+    def finished(self, answer: Answer) -> Steps[Rows]:
+        """Return the rows of (id, text, source, metadata, score), best first, given the answer to `statement`."""
+        if self._counts:
+            if answer.rows[0][0] <= self._few:
+                return [row[1:] for row in answer.rows if row[1] is not None]
+            answer = yield self._among_many((yield from self._share()))
+        if self._walks and len(answer.rows) < self._top_k:
+            # An index walk that ends early has looked at as much as it may; fewer rows are no answer.
+            answer = yield self._exact()
+        return [row[1:] for row in answer.rows]
+
+    def _share(self) -> Steps[float]:
+        share = 1.0
+        if self._filter is not None:
+            answer = yield search.estimate(self._target, self._filter)
+            share = search.estimated_share(answer.rows[0][0])
+        self._selectivity.remember(self._filter, share)
+        return share
+
+    def _among_many(self, share: float) -> Statement:
+        if not search.is_walkable(self._target, self._filter is not None, self._top_k, share):
+            return self._exact()
+        self._walks = True
+        ef = max(search.widening(self._top_k, share), self._ef_search or 0)
+        return search.nearest(self._target, self._filter, self._vector, self._top_k, ef=ef, probes=self._probes)
+
+    def _exact(self) -> Statement:
+        return search.exact(self._target, self._filter, self._vector, self._top_k)
+
+
+def _scaled(embedding: Float32Array) -> Float32Array:
+    """Return the query as it is, unless pgvector's float32 sums would overflow or vanish; cosine is blind to scale."""
+    largest = float(np.abs(embedding).max())
+    return embedding if 1e-15 < largest < 1e15 else (embedding / np.float32(largest)).astype(np.float32)
