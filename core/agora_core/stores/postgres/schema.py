@@ -74,19 +74,17 @@ def create_table(layout: Layout, text_search: str | None) -> sql.Composed:
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} (\n    {}\n)").format(layout.name, sql.SQL(",\n    ").join(lines))
 
 
-def add_columns(
-    layout: Layout, text_search: str | None, *, missing: frozenset[str] | None = None
-) -> sql.Composed | None:
-    """Return the one statement that makes an adopted table fast, or None where nothing is missing.
+def add_columns(layout: Layout, text_search: str | None) -> sql.Composed | None:
+    """Return the one statement that makes an adopted table fast, or None where it has all it can have.
 
     It rewrites the table under a lock, so a store never runs it by itself.
     """
     definitions = generated_columns(layout, text_search)
-    added = [item for name, item in definitions.items() if missing is None or name in missing]
-    if not added:
+    if not definitions:
         return None
     return sql.SQL("ALTER TABLE {}\n    {}").format(
-        layout.name, sql.SQL(",\n    ").join(sql.SQL("ADD COLUMN ") + item for item in added)
+        layout.name,
+        sql.SQL(",\n    ").join(sql.SQL("ADD COLUMN IF NOT EXISTS ") + item for item in definitions.values()),
     )
 
 
@@ -111,7 +109,7 @@ def plain_indexes(layout: Layout, text_search: str | None, catalog: Catalog | No
     if document_id is not None:
         add("document_id_idx", sql.SQL("({})").format(sql.Identifier(document_id)))
     else:
-        add("document_id_idx", sql.SQL('(({}) COLLATE "C")').format(document_id_of_sql(sql.Identifier(columns.id))))
+        add("document_expr_idx", sql.SQL('(({}) COLLATE "C")').format(document_id_of_sql(sql.Identifier(columns.id))))
     if tokens is not None:
         add("tokens_idx", sql.SQL("USING gin ({})").format(sql.Identifier(tokens)))
     if layout.metric == "cosine":
@@ -123,12 +121,11 @@ def plain_indexes(layout: Layout, text_search: str | None, catalog: Catalog | No
             ),
         )
     if text_search is not None:
-        searched: sql.Composable
         if stored is not None:
-            searched = sql.Identifier(stored)
+            add(f"{text_search[:20]}_text_idx", sql.SQL("USING gin ({})").format(sql.Identifier(stored)))
         else:
-            searched = sql.SQL("({})").format(tsvector_sql(sql.Identifier(columns.text), text_search))
-        add(f"{text_search[:20]}_text_idx", sql.SQL("USING gin ({})").format(searched))
+            expression = tsvector_sql(sql.Identifier(columns.text), text_search)
+            add(f"{text_search[:20]}_text_expr_idx", sql.SQL("USING gin (({}))").format(expression))
     return indexes
 
 
