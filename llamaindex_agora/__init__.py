@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llamaindex_agora.access import AccessFilterPostprocessor
+    from llamaindex_agora.chat_engine import AgoraContextChatEngine
     from llamaindex_agora.embeddings import LlamaIndexEmbeddingProvider
     from llamaindex_agora.inject import InjectContext
     from llamaindex_agora.node_parser import AgoraNodeParser
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "AccessFilterPostprocessor": "access",
+    "AgoraContextChatEngine": "chat_engine",
     "AgoraNodeParser": "node_parser",
     "AgoraReranker": "reranker",
     "AgoraRetriever": "retriever",
@@ -30,6 +32,7 @@ _MODULES = {
 
 __all__ = [
     "AccessFilterPostprocessor",
+    "AgoraContextChatEngine",
     "AgoraNodeParser",
     "AgoraReranker",
     "AgoraRetriever",

@@ -18,6 +18,13 @@ ActorSource = Callable[[], Any] | contextvars.ContextVar[Any]
 """Who asks: a function without arguments, or a context variable, read at each query."""
 
 
+def read_actor(source: ActorSource | None) -> Any:
+    """Return who asks now, None where nobody was named. A context variable that was never set raises."""
+    if source is None:
+        return None
+    return source.get() if isinstance(source, contextvars.ContextVar) else source()
+
+
 class InjectContextPostprocessor(BaseNodePostprocessor):
     """Retrieves once for each query and adds what it found to the engine's nodes, each node once.
 
@@ -54,22 +61,16 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         """Return the name under which LlamaIndex knows this class."""
         return "InjectContextPostprocessor"
 
-    def _current_actor(self) -> Any:
-        if self._actor is None:
-            return None
-        # A context variable that was never set raises here, and so fails the query.
-        return self._actor.get() if isinstance(self._actor, contextvars.ContextVar) else self._actor()
-
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        found = self._injector.inject(_text(query_bundle), actor=self._current_actor())
+        found = self._injector.inject(_text(query_bundle), actor=read_actor(self._actor))
         return _added(nodes, [passage_to_node(passage) for passage in found.passages])
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        found = await self._injector.ainject(_text(query_bundle), actor=self._current_actor())
+        found = await self._injector.ainject(_text(query_bundle), actor=read_actor(self._actor))
         return _added(nodes, [passage_to_node(passage) for passage in found.passages])
 
 

@@ -1,0 +1,146 @@
+"""A chat engine in inject mode: the block in the system prompt, numbered, and a model call even without passages.
+
+Their context chat engine answers "Empty Response" without asking the model where nothing is found, and formats the
+whole prompt as a template, so that braces a user types are replaced. A postprocessor cannot change either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Thread
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
+from llama_index.core.llms import LLM
+from llama_index.core.memory import BaseMemory, Memory
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.settings import Settings
+from llama_index.core.tools import ToolOutput
+
+from agora_core.inject import Injection, RetrievalFilter
+from llamaindex_agora.inject import InjectContext, fold_into_messages
+from llamaindex_agora.nodes import passage_to_node
+from llamaindex_agora.postprocessor import ActorSource, read_actor
+
+
+class AgoraContextChatEngine(BaseChatEngine):
+    """Retrieves once for each message and answers with the passages in the system prompt.
+
+    Args:
+        retriever: any core retriever.
+        llm: the chat model; None is LlamaIndex's `Settings.llm`.
+        memory: the conversation; None is a new one.
+        system_prompt: what stands before the block.
+        top_k: passages per message, 1 or more.
+        retrieval_filter: called with the actor of the message; a raise, or anything but a filter, fails the message,
+            and the conversation stays as it was.
+        min_score: a floor on the retriever's scores; None keeps all.
+        actor: who asks: a function without arguments or a context variable; None gives the hook None.
+    """
+
+    def __init__(
+        self,
+        retriever: Any,
+        *,
+        llm: LLM | None = None,
+        memory: BaseMemory | None = None,
+        system_prompt: str = "",
+        top_k: int = 5,
+        retrieval_filter: RetrievalFilter | None = None,
+        min_score: float | None = None,
+        actor: ActorSource | None = None,
+    ) -> None:
+        """Check the arguments; nothing is retrieved yet."""
+        self._inject = InjectContext(retriever, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
+        self._llm = Settings.llm if llm is None else llm
+        self._memory: BaseMemory = Memory.from_defaults() if memory is None else memory
+        self._prefix = [ChatMessage(role=MessageRole.SYSTEM, content=system_prompt)] if system_prompt else []
+        self._actor = actor
+
+    @property
+    def chat_history(self) -> list[ChatMessage]:
+        """The conversation so far, without the blocks."""
+        return self._memory.get_all()
+
+    def reset(self) -> None:
+        """Forget the conversation."""
+        self._memory.reset()
+
+    def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
+        """Answer a message. `chat_history` replaces the conversation so far."""
+        found = self._inject.retrieve([_user(message)], actor=read_actor(self._actor))
+        self._begin(message, chat_history)
+        answer = self._llm.chat(self._messages(self._memory.get(), found)).message
+        self._memory.put(answer)
+        return AgentChatResponse(str(answer.content), sources=_sources(found), source_nodes=_nodes(found))
+
+    async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
+        """Async twin of `chat`."""
+        found = await self._inject.aretrieve([_user(message)], actor=read_actor(self._actor))
+        await self._abegin(message, chat_history)
+        answer = (await self._llm.achat(self._messages(await self._memory.aget(), found))).message
+        await self._memory.aput(answer)
+        return AgentChatResponse(str(answer.content), sources=_sources(found), source_nodes=_nodes(found))
+
+    def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
+        """Answer a message piece by piece."""
+        found = self._inject.retrieve([_user(message)], actor=read_actor(self._actor))
+        self._begin(message, chat_history)
+        response = StreamingAgentChatResponse(
+            chat_stream=self._llm.stream_chat(self._messages(self._memory.get(), found)),
+            sources=_sources(found),
+            source_nodes=_nodes(found),
+        )
+        writer = Thread(target=response.write_response_to_history, args=(self._memory,), daemon=True)
+        response.write_response_to_history_thread = writer
+        writer.start()
+        return response
+
+    async def astream_chat(
+        self, message: str, chat_history: list[ChatMessage] | None = None
+    ) -> StreamingAgentChatResponse:
+        """Async twin of `stream_chat`."""
+        found = await self._inject.aretrieve([_user(message)], actor=read_actor(self._actor))
+        await self._abegin(message, chat_history)
+        stream = await self._llm.astream_chat(self._messages(await self._memory.aget(), found))
+        response = StreamingAgentChatResponse(achat_stream=stream, sources=_sources(found), source_nodes=_nodes(found))
+        response.awrite_response_to_history_task = asyncio.create_task(
+            response.awrite_response_to_history(self._memory)
+        )
+        return response
+
+    def _begin(self, message: str, chat_history: list[ChatMessage] | None) -> None:
+        if chat_history is not None:
+            self._memory.set(chat_history)
+        self._memory.put(_user(message))
+
+    async def _abegin(self, message: str, chat_history: list[ChatMessage] | None) -> None:
+        if chat_history is not None:
+            await self._memory.aset(chat_history)
+        await self._memory.aput(_user(message))
+
+    def _messages(self, history: list[ChatMessage], found: Injection) -> list[ChatMessage]:
+        return fold_into_messages([*self._prefix, *history], found.passages)
+
+
+def _user(message: str) -> ChatMessage:
+    return ChatMessage(role=MessageRole.USER, content=message)
+
+
+def _nodes(found: Injection) -> list[NodeWithScore]:
+    return [passage_to_node(passage) for passage in found.passages]
+
+
+def _sources(found: Injection) -> list[ToolOutput]:
+    if found.tool_call is None:
+        return []
+    ids = ", ".join(passage.id for passage in found.passages)
+    return [
+        ToolOutput(
+            tool_name=found.tool_call["name"],
+            content=f"{len(found.passages)} passages: {ids}",
+            raw_input=found.tool_call["args"],
+            raw_output=found.tool_call["result"],
+        )
+    ]
