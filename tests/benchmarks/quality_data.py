@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+LARGE = 1_000
+SMALL_QUERIES, LARGE_QUERIES = 600, 1_000
 FILES = ("corpus.jsonl.gz", "queries.jsonl", "qrels.tsv")
 
 
@@ -28,8 +30,11 @@ def find_collections(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob(FILES[0]) if all((path.parent / name).is_file() for name in FILES))
 
 
-def load_collection(folder: Path, root: Path, *, max_queries: int) -> Collection:
-    """Read a collection, with at most `max_queries` of its judged queries, evenly spaced, the same every time."""
+def load_collection(folder: Path, root: Path, *, max_queries: int | None = None) -> Collection:
+    """Read a collection with at most `max_queries` of its judged queries, evenly spaced, the same every time.
+
+    By default these are 600, or 1,000 where there are 1,000 documents or more.
+    """
     with gzip.open(folder / FILES[0], "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line in file]
     with (folder / FILES[1]).open(encoding="utf-8") as file:
@@ -38,7 +43,8 @@ def load_collection(folder: Path, root: Path, *, max_queries: int) -> Collection
     with (folder / FILES[2]).open(encoding="utf-8") as file:
         for row in csv.DictReader(file, delimiter="\t"):
             qrels.setdefault(row["query-id"], {})[row["doc-id"]] = int(row["grade"])
-    chosen = evenly([key for key in queries if key in qrels], max_queries)
+    most = max_queries or (SMALL_QUERIES if len(documents) < LARGE else LARGE_QUERIES)
+    chosen = evenly([key for key in queries if key in qrels], most)
     return Collection(
         name=folder.relative_to(root).as_posix() if folder != root else folder.name,
         ids=[entry["id"] for entry in documents],
