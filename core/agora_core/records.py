@@ -74,7 +74,8 @@ def document_id_of(chunk_id: str) -> str:
 
     `document_id_of("faq#2")` is `"faq"`, `document_id_of("faq")` is `"faq"` and `document_id_of("a#1#2")` is `"a#1"`.
     """
-    return _CHUNK_SUFFIX.sub("", chunk_id, count=1)
+    head, mark, number = chunk_id.rpartition("#")
+    return head if mark and number.isascii() and number.isdigit() else chunk_id
 
 
 def chunk_order_key(chunk_id: str) -> tuple[int, str, str]:

