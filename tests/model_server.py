@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest import mock
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ def model_server(behave: Callable[[Request], Reply] | list[Reply]) -> Iterator[M
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     try:
-        yield server
+        # A proxy set for the machine must not stand between the test and its own server.
+        with mock.patch.dict(os.environ, {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}):
+            yield server
     finally:
         server.stop()
         thread.join()
