@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llamaindex_agora.access import AccessFilterPostprocessor
+    from llamaindex_agora.agent import InjectingFunctionAgent
     from llamaindex_agora.chat_engine import AgoraContextChatEngine
     from llamaindex_agora.embeddings import LlamaIndexEmbeddingProvider
     from llamaindex_agora.inject import InjectContext
@@ -25,6 +26,7 @@ _MODULES = {
     "AgoraVectorStore": "vectorstore",
     "InjectContext": "inject",
     "InjectContextPostprocessor": "postprocessor",
+    "InjectingFunctionAgent": "agent",
     "LlamaIndexEmbeddingProvider": "embeddings",
     "LlamaIndexReranker": "reranker",
     "LlamaIndexRetriever": "retriever",
@@ -39,6 +41,7 @@ __all__ = [
     "AgoraVectorStore",
     "InjectContext",
     "InjectContextPostprocessor",
+    "InjectingFunctionAgent",
     "LlamaIndexEmbeddingProvider",
     "LlamaIndexReranker",
     "LlamaIndexRetriever",

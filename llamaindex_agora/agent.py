@@ -1,0 +1,109 @@
+"""Inject mode for agents: one retrieval a turn, kept in the workflow's store, folded into each model call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from llama_index.core.agent.workflow import AgentOutput, FunctionAgent, ToolCallResult
+from llama_index.core.agent.workflow.agent_context import AgentContext
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.memory import BaseMemory
+from llama_index.core.tools import AsyncBaseTool, ToolOutput
+from llama_index.core.workflow import Context
+
+from agora_core.inject import RetrievalFilter, passages_from_step
+from llamaindex_agora.inject import InjectContext, fold_into_messages, last_user_text
+from llamaindex_agora.postprocessor import ActorSource, read_actor
+
+STATE_KEY: Final = "agora_retrieval"
+"""The key of the workflow's store under which a turn's retrieval lives, as plain JSON."""
+
+_TOOL_CALLS: Final = "current_tool_calls"
+
+
+class InjectingFunctionAgent(FunctionAgent):
+    """A function agent that retrieves once for each turn, before its first model call, alone or in an AgentWorkflow.
+
+    The filter is derived and the passages are fetched in one step, whose result is kept in `ctx.store`. So the model
+    calls of a turn, and a context that was saved, loaded in another process and resumed, see the same passages and do
+    not retrieve again: nor does a turn that failed and is run again on its context with the same message. A turn that
+    ended leaves nothing to the next. The retrieval appears in the stream and among the turn's tool calls; the model
+    sees the block only.
+
+    Args:
+        retriever: any core retriever.
+        top_k: passages per turn, 1 or more.
+        retrieval_filter: called with the actor of the turn; a raise, or anything but a filter, fails the turn before
+            the model is called. None retrieves without a filter.
+        min_score: a floor on the retriever's scores; None keeps all.
+        actor: who asks: a function without arguments or a context variable, read when the turn retrieves.
+        kwargs: what `FunctionAgent` takes.
+    """
+
+    _inject: Any = PrivateAttr()
+    _actor: Any = PrivateAttr()
+
+    def __init__(
+        self,
+        *,
+        retriever: Any,
+        top_k: int = 5,
+        retrieval_filter: RetrievalFilter | None = None,
+        min_score: float | None = None,
+        actor: ActorSource | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Check the arguments; nothing is retrieved yet."""
+        super().__init__(**kwargs)
+        self._inject = InjectContext(retriever, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
+        self._actor = actor
+
+    async def take_step(
+        self, ctx: AgentContext, llm_input: list[ChatMessage], tools: Sequence[AsyncBaseTool], memory: BaseMemory
+    ) -> AgentOutput:
+        """Retrieve unless this turn already has, and call the model with the passages in the system message."""
+        passages = passages_from_step(await self._retrieved(ctx, llm_input))
+        return await super().take_step(ctx, fold_into_messages(llm_input, passages), tools, memory)
+
+    async def finalize(self, ctx: Context, output: AgentOutput, memory: BaseMemory) -> AgentOutput:
+        """End a turn: the next one retrieves anew."""
+        output = await super().finalize(ctx, output, memory)
+        await ctx.store.set(STATE_KEY, None)
+        return output
+
+    async def _retrieved(self, ctx: AgentContext, llm_input: list[ChatMessage]) -> list[dict[str, Any]]:
+        query = await ctx.store.get("user_msg_str", default=None) or last_user_text(llm_input)
+        kept = await ctx.store.get(STATE_KEY, default=None)
+        if kept is not None and kept["query"] == query:
+            result: list[dict[str, Any]] = kept["passages"]
+            return result
+        found = await self._inject.aretrieve(
+            [ChatMessage(role=MessageRole.USER, content=query)], actor=read_actor(self._actor)
+        )
+        call = found.tool_call
+        passages = [] if call is None else call["result"]
+        # Kept before it is told: a crash between the two may lose the event, never the retrieval.
+        await ctx.store.set(STATE_KEY, {"query": query, "passages": passages})
+        if call is not None:
+            await self._record(ctx, call)
+        return passages
+
+    async def _record(self, ctx: AgentContext, call: dict[str, Any]) -> None:
+        ids = ", ".join(passage["id"] for passage in call["result"])
+        event = ToolCallResult(
+            tool_name=call["name"],
+            tool_kwargs=call["args"],
+            tool_id=call["id"],
+            tool_output=ToolOutput(
+                tool_name=call["name"],
+                content=f"{len(call['result'])} passages: {ids}",
+                raw_input=call["args"],
+                raw_output=call["result"],
+            ),
+            return_direct=False,
+        )
+        calls = await ctx.store.get(_TOOL_CALLS, default=[])
+        await ctx.store.set(_TOOL_CALLS, [*calls, event])
+        ctx.write_event_to_stream(event)
