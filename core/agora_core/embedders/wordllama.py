@@ -96,7 +96,8 @@ class WordLlamaEmbeddingProvider:
 
     async def aembed_query(self, text: str) -> Vector:
         """Do what `embed_query` does; on the event loop where that takes less than the hop to a thread."""
-        if self._model is None or (isinstance(text, str) and len(text) > _SHORT):
+        (text,) = check_texts([text])
+        if self._model is None or len(text) > _SHORT:
             return (await self.aembed([text]))[0]
         return self.embed([text])[0]
 
