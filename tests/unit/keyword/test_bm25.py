@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,7 +51,7 @@ def test_equals_rank_bm25_with_its_idf_replaced(corpus: list[list[str]], query: 
         ({"b": True}, "b must be a finite number, got True"),
     ],
 )
-def test_refuses_parameters_out_of_range(options: dict[str, float], message: str) -> None:
+def test_refuses_parameters_out_of_range(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         KeywordRetriever(**options)
     assert str(caught.value) == message
