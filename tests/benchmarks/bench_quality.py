@@ -139,11 +139,11 @@ def section_text(tables: Sequence[Sequence[Row]]) -> str:
     intro = (
         "## Relevance\n\n"
         "`make bench-quality DATA=<folder>`, on at most 600 queries of a collection, 1,000 where it has 1,000 "
-        "documents or more, evenly spaced: those the targets were set on. Hybrids fetch 100 from each leg; their "
-        "keyword leg is the suggested analyser's, but for LangChain's `EnsembleRetriever`, which stands with its defaults: ascii, 20 "
-        "deep, equal weights. The target of `adaptive` is "
-        f"{WITHIN_BEST:.0%} of the best fixed weights, which are found with the judgements at hand, or LangChain's "
-        "figure where that is higher. Figures are exact and repeat on any machine."
+        "documents or more, evenly spaced: those the targets were set on. Hybrids fetch 100 from each leg, the keyword "
+        "leg with the suggested analyser. LangChain's `EnsembleRetriever` stands with its defaults: 20 from each leg, "
+        f"equal weights, over the ascii analyser. The target of `adaptive` is {WITHIN_BEST:.0%} of the best fixed "
+        "weights, which are found with the judgements at hand, or LangChain's figure where that is higher. Figures are "
+        "exact and repeat on any machine."
     )
     return "\n\n".join([intro, *("\n".join(as_lines(rows)) for rows in tables)])
 
