@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from agora_core import IngestDocument, aingest_documents, ingest_documents, retrievers
+from agora_core import (
+    HybridRetriever,
+    IngestDocument,
+    aingest_documents,
+    ingest_documents,
+    reciprocal_rank_fusion,
+    retrievers,
+)
 from agora_core.retrievers.factories import PGVECTOR_OPTIONS, QDRANT_OPTIONS
 from agora_core.testing import FakeEmbeddingProvider
 
@@ -54,6 +61,8 @@ async def test_pgvector(pg_conninfo: str, fresh_name: str, full_text: Any) -> No
         await aingest_documents(DOCUMENTS, embedder=made.embedder, store=made.store)
         assert (await made.aretrieve("refund within days", top_k=1))[0].id == "faq#0"
         await asyncio.to_thread(expect_answers, made)
+        if full_text is not None:
+            await asyncio.to_thread(expect_the_fusion_of_both_legs, made)
 
 
 @pytest.mark.qdrant
@@ -74,3 +83,20 @@ def test_qdrant(full_text: Any) -> None:
         ingest_documents(DOCUMENTS, embedder=made.embedder, store=made.store)
         expect_answers(made)
         assert asyncio.run(made.aretrieve("boat", top_k=1))[0].id == "sea#0"
+        if full_text is not None:
+            expect_the_fusion_of_both_legs(made)
+
+
+def expect_the_fusion_of_both_legs(made: Any) -> None:
+    """One round trip gives the ranking of the two legs, each asked on its own."""
+    hybrid = made.open().retriever
+    for query in ("refund within days", "ship", "budget harbour refund"):
+        for weights in (None, [0.3, 0.7]):
+            tried = HybridRetriever(hybrid.retrievers, fetch_top_k=2, weights=weights)
+            legs = [leg.retrieve(query, top_k=3) for leg in hybrid.retrievers]
+            expected = reciprocal_rank_fusion(legs, weights=weights)
+            found = tried.retrieve(query, top_k=3)
+            assert [one.id for one in found] == [one.id for one in expected[:3]]
+            assert [one.score for one in found] == pytest.approx([one.score for one in expected[:3]], rel=1e-6)
+            floor = expected[0].score - 1e-9
+            assert [one.id for one in tried.retrieve(query, top_k=3, min_score=floor)] == [expected[0].id]

@@ -14,6 +14,7 @@ from agora_core.chunking import BLANKS
 WORDS = "Ship torque bridge warranty; free boat closes. "
 
 texts = st.text(st.sampled_from("ab. \n\t\ufeff\u3000é界😀-"), max_size=300)
+patterns = st.text(st.sampled_from("xxx \n\t\ufeff\u3000"), max_size=300)
 records = st.lists(st.text(st.sampled_from("abc é😀"), max_size=12), max_size=30)
 
 
@@ -36,20 +37,22 @@ def test_prose_chunks_are_stripped_pieces_of_the_text_no_longer_than_asked(text:
         assert chunk == chunk.strip(BLANKS)
 
 
-@given(texts, sizes())
-def test_prose_loses_nothing_but_white_space(text: str, limits: tuple[int, int]) -> None:
-    """Every character that is not blank lies in a chunk, in order: walk the text chunk by chunk."""
+@given(patterns, sizes())
+def test_prose_loses_nothing_but_white_space(pattern: str, limits: tuple[int, int]) -> None:
+    """Each character that is not blank is made one of its own, so that chunks tell where they come from."""
+    text = "".join(one if one in BLANKS else chr(0x4E00 + place) for place, one in enumerate(pattern))
     size, overlap = limits
-    covered = 0
+    places = {one: place for place, one in enumerate(squeezed(text))}
+    end = 0
     for chunk in chunk_text(text, chunk_size=size, overlap=overlap):
-        # A chunk starts at most `overlap` before the end of what is covered, and skips only blanks behind it.
-        place = text.find(chunk, max(0, covered - overlap - size))
-        while place >= 0 and place + len(chunk) <= covered:
-            place = text.find(chunk, place + 1)
-        assert place >= 0
-        assert not squeezed(text[covered:place])
-        covered = place + len(chunk)
-    assert not squeezed(text[covered:])
+        found = [places[one] for one in squeezed(chunk)]
+        assert found == list(range(found[0], found[-1] + 1))
+        assert found[0] <= end
+        # A chunk repeats at most `overlap` characters, and ends no earlier than the one before.
+        assert end - found[0] <= overlap
+        assert found[-1] + 1 >= end
+        end = found[-1] + 1
+    assert end == len(places)
 
 
 @given(texts, st.integers(1, 60))
