@@ -42,6 +42,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[all]' --group dev
 	@touch $@
 
+$(VENV)/.installed-bench: $(VENV)/.installed-bench
+	@echo "Installing what the measurements are compared with into $(VENV)."
+	@$(PIP) install --quiet --group bench
+	@touch $@
+
 demo: $(VENV)/.installed-demo
 	@$(BIN)/python examples/quickstart.py $(ARGS)
 
@@ -59,10 +64,10 @@ format: $(VENV)/.installed-dev
 typecheck: $(VENV)/.installed-dev
 	@$(BIN)/python -m mypy
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-bench
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
-bench-quality: $(VENV)/.installed-dev
+bench-quality: $(VENV)/.installed-bench
 	@test -n "$(DATA)" || { echo "give the folder of collections: make bench-quality DATA=<folder>"; exit 1; }
 	@$(BIN)/python -m tests.benchmarks quality "$(DATA)" $(ARGS)
 
