@@ -123,8 +123,8 @@ def distance_score(distance: float) -> float:
 
 
 def _near_floor(settings: QdrantSettings, hits: list[Hit], embedding: Float32Array, floor: float) -> Program[list[Hit]]:
-    """Compute anew, in float64, the cosine of the hits whose score the engine's rounding may have put below a floor."""
-    near = [hit.id for hit in hits if abs(hit.score - floor) <= _COSINE_NOISE]
+    """Compute anew, in float64, the cosine of the hits that the engine's rounding may have put below a floor."""
+    near = [hit.id for hit in hits if 0 < floor - hit.score <= _COSINE_NOISE]
     if not near:
         return hits
     query = embedding.astype(np.float64)
