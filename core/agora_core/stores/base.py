@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from typing_extensions import Self
-
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from agora_core.scoped import ScopedVectorStore
 
 StoreT = TypeVar("StoreT", bound="BaseVectorStore")
