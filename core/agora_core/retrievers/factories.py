@@ -42,7 +42,7 @@ QDRANT_OPTIONS: Final = frozenset(
         "upsert_batch_size",
         "api_key",
         "timeout",
-        "prefer_grpc",
+        "client_options",
         "max_retries",
         "retry_backoff",
         "exact",
