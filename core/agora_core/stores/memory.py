@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from agora_core.records import JSON, Embedding, IndexedDocument, Passage, Vector
 from agora_core.scoped import check_in_scope, out_of_scope
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
+from agora_core.stores.memory_codes import wants_codes
 from agora_core.stores.memory_persistence import read_store, write_store
 from agora_core.stores.memory_rows import IntArray, RowTable, TableView
 from agora_core.stores.memory_search import Query, Ranked, nearest, nearest_many
@@ -80,13 +81,24 @@ class MemoryVectorStore(BaseVectorStore):
     Args:
         metric: `cosine` (score `1 - distance`), `l2` (score `-distance`) or `inner` (the inner product).
         dimension: the length of embeddings; None lets the first record that is written fix it for good.
+        quantization: `int8` keeps an int8 copy of the vectors (a quarter more memory) that excludes most rows by proved
+            bounds: the same answers several times faster. It needs the extra `simd`. `none` does without, and `auto`
+            is `int8` where the extra is installed.
 
     Raises:
-        InvalidArgumentError: the metric is unknown, or the dimension below 1.
+        InvalidArgumentError: the metric or the quantization is unknown, or the dimension below 1.
+        MissingExtraError: `quantization` is `int8` and the extra `simd` is not installed.
     """
 
-    def __init__(self, metric: str = "cosine", dimension: int | None = None) -> None:
+    def __init__(
+        self,
+        metric: str = "cosine",
+        dimension: int | None = None,
+        *,
+        quantization: Literal["auto", "none", "int8"] = "auto",
+    ) -> None:
         self.metric = check_metric(metric)
+        self._coded = wants_codes(quantization)
         self._table = RowTable(self.metric, 1)
         self._dimension: int | None = None
         if dimension is not None:
@@ -115,7 +127,7 @@ class MemoryVectorStore(BaseVectorStore):
 
     def _fix_dimension(self, dimension: int) -> None:
         self._dimension = dimension
-        self._table = RowTable(self.metric, dimension)
+        self._table = RowTable(self.metric, dimension, coded=self._coded)
 
     # Searching ------------------------------------------------------------------------------------------------------
 
@@ -417,15 +429,20 @@ class MemoryVectorStore(BaseVectorStore):
         write_store(path, metric=self.metric, dimension=dimension, batch=batch)
 
     @classmethod
-    def load(cls: type[StoreT], path: str | os.PathLike[str]) -> StoreT:
-        """Return the store that `save` wrote to `path`.
+    def load(
+        cls: type[StoreT],
+        path: str | os.PathLike[str],
+        *,
+        quantization: Literal["auto", "none", "int8"] = "auto",
+    ) -> StoreT:
+        """Return the store that `save` wrote to `path`; for `quantization` see the class.
 
         Raises:
             InvalidArgumentError: the file is no saved store, or is damaged.
             FileNotFoundError: there is no such file.
         """
         metric, dimension, batch = read_store(path)
-        store = cls(metric=metric, dimension=dimension)
+        store = cls(metric=metric, dimension=dimension, quantization=quantization)
         with store._lock:
             store._write(batch, [], None)
         return store

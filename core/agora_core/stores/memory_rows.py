@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from agora_core.records import JSON, document_id_of
 from agora_core.similarity import Float64Array, exact_norms
+from agora_core.stores.memory_codes import CodesView, encode
 from agora_core.stores.memory_index import MetadataIndex, RowSet
 from agora_core.validation import Float32Array, RecordBatch
 
@@ -47,12 +48,15 @@ class TableView:
     sources: list[str | None]
     metadata: list[dict[str, JSON] | None]
     """The one list in which a row may change; see `MemoryVectorStore.update_metadata`."""
+    codes: CodesView | None
+    """None where the store keeps no codes."""
 
 
 class RowTable:
     """Columns of equal length, an index over the metadata, and the way from ids and documents to rows."""
 
-    def __init__(self, metric: str, dimension: int) -> None:
+    def __init__(self, metric: str, dimension: int, *, coded: bool = False) -> None:
+        """Make an empty table; `coded` keeps an int8 copy of the vectors too."""
         self.metric = metric
         self.ids: list[str] = []
         self.texts: list[str] = []
@@ -66,6 +70,13 @@ class RowTable:
         self._norms = np.empty(_SMALLEST, dtype=np.float64)
         self._factors = np.empty(_SMALLEST, dtype=np.float32)
         self._alive = np.empty(_SMALLEST, dtype=bool)
+        self._codes: CodesView | None = None
+        if coded:
+            self._codes = CodesView(
+                np.empty((_SMALLEST, dimension), dtype=np.int8),
+                np.empty(_SMALLEST, dtype=np.float32),
+                np.empty(_SMALLEST, dtype=np.float32),
+            )
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
         self._dead_count = 0
         self._largest_norm = 0.0
@@ -97,6 +108,7 @@ class RowTable:
                 self.texts,
                 self.sources,
                 self.metadata,
+                self._codes,
             )
         return self._view
 
@@ -216,7 +228,11 @@ class RowTable:
         self._dead_count = 0
         norms = self._norms[: len(self.ids)]
         self._largest_norm = float(norms.max(initial=0.0))
-        self._extreme = _any_extreme(norms)
+        if self._extreme and not _any_extreme(norms):
+            self._extreme = False
+            for start in range(0, len(self.ids), _BLOCK):
+                # Codes were not kept meanwhile.
+                self._measure(start, self._matrix[start : min(start + _BLOCK, len(self.ids))])
         self._view = None
 
     def _move_to(self, capacity: int, kept: IntArray | None = None) -> None:
@@ -233,6 +249,8 @@ class RowTable:
 
         self._matrix, self._norms = moved(self._matrix), moved(self._norms)
         self._factors, self._alive = moved(self._factors), moved(self._alive)
+        if self._codes is not None:
+            self._codes = CodesView(moved(self._codes.codes), moved(self._codes.scales), moved(self._codes.errors))
 
     def _measure(self, first: int, vectors: Float32Array) -> None:
         """Fill in the norms and factors of new rows."""
@@ -245,6 +263,14 @@ class RowTable:
         else:
             factors = np.minimum(norms * norms / 2, LARGE_NORM * LARGE_NORM)
         self._factors[first : first + len(norms)] = factors
+        # Once a norm is extreme, searches do without codes, until a compaction.
+        if self._codes is not None and not self._extreme:
+            codes, scales, errors = encode(vectors)
+            if self.metric == "cosine":
+                narrow = factors.astype(np.float32)
+                scales, errors = scales * narrow, errors * narrow
+            kept, last = self._codes, first + len(vectors)
+            kept.codes[first:last], kept.scales[first:last], kept.errors[first:last] = codes, scales, errors
 
 
 def _any_extreme(norms: Float64Array) -> bool:

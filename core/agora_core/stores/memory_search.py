@@ -1,4 +1,4 @@
-"""Exact nearest rows: a float32 pass over the matrix, and a float64 pass over those that rounding leaves in doubt."""
+"""Exact nearest rows: an int8 pass where there are codes, a float32 pass, and a float64 pass over what is in doubt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.similarity import METRICS, Float64Array, exact_norm
+from agora_core.stores.memory_codes import CodesView, candidates
 from agora_core.stores.memory_rows import LARGE_NORM, IntArray, TableView
 from agora_core.validation import Float32Array
 
@@ -21,6 +22,10 @@ _DIRECT: Final = 16
 _SPARE: Final = 16
 _EXACT_BLOCK: Final = 1024
 _UNIT_ROUNDOFF: Final = 2.0**-24
+# An int8 pass pays from so many rows on, where so few are wanted, and where it leaves so few.
+_CODED_FROM: Final = 512
+_CODED_SHARE: Final = 0.05
+_NARROWED_SHARE: Final = 0.2
 _MANY_BYTES: Final = 64 * 2**20
 
 Ranked = list[tuple[float, int]]
@@ -47,8 +52,12 @@ def nearest(view: TableView, query: Query, top_k: int, rows: IntArray | None) ->
         return _ranked(view, query, top_k, rows)
     if _float32_may_fail(view, query):
         return _ranked(view, query, top_k, _live_rows(view) if rows is None else rows)
-    scores = _scores(view, _unit(view, query), rows)
-    return _ranked(view, query, top_k, _in_doubt(scores, min(top_k, live), _margin(view, query), rows))
+    wanted = min(top_k, live)
+    if view.codes is not None and _codes_pay(live, wanted):
+        (possible,) = _possible(view, view.codes, [query], wanted, rows)
+        if len(possible) <= _NARROWED_SHARE * live:
+            rows = possible
+    return _settled(view, query, top_k, wanted, rows)
 
 
 def nearest_many(view: TableView, queries: Sequence[Query], top_k: int, rows: IntArray | None) -> list[Ranked]:
@@ -56,15 +65,53 @@ def nearest_many(view: TableView, queries: Sequence[Query], top_k: int, rows: In
     live = view.count - len(view.dead) if rows is None else len(rows)
     if live <= _DIRECT or any(_float32_may_fail(view, query) for query in queries):
         return [nearest(view, query, top_k, rows) for query in queries]
-    units = np.stack([_unit(view, query) for query in queries])
+    wanted = min(top_k, live)
     found: list[Ranked] = []
     step = max(1, _MANY_BYTES // (4 * view.count))
+    if view.codes is not None and _codes_pay(live, wanted):
+        for first in range(0, len(queries), step):
+            some = queries[first : first + step]
+            for query, possible in zip(some, _possible(view, view.codes, some, wanted, rows), strict=True):
+                narrowed = possible if len(possible) <= _NARROWED_SHARE * live else rows
+                found.append(_settled(view, query, top_k, wanted, narrowed))
+        return found
+    units = np.stack([_unit(view, query) for query in queries])
     for first in range(0, len(queries), step):
         table = _scores(view, units[first : first + step], rows)
         for query, scores in zip(queries[first : first + step], table, strict=True):
-            doubtful = _in_doubt(scores, min(top_k, live), _margin(view, query), rows)
+            doubtful = _in_doubt(scores, wanted, _margin(view, query), rows)
             found.append(_ranked(view, query, top_k, doubtful))
     return found
+
+
+def _settled(view: TableView, query: Query, top_k: int, wanted: int, rows: IntArray | None) -> Ranked:
+    """Rank by a float32 pass and an exact one, where there are so many rows that the former pays."""
+    if rows is None or len(rows) > max(_DIRECT, 2 * wanted):
+        rows = _in_doubt(_scores(view, _unit(view, query), rows), wanted, _margin(view, query), rows)
+    return _ranked(view, query, top_k, rows)
+
+
+def _codes_pay(live: int, wanted: int) -> bool:
+    return live >= _CODED_FROM and wanted <= _CODED_SHARE * live
+
+
+def _possible(
+    view: TableView, codes: CodesView, queries: Sequence[Query], wanted: int, rows: IntArray | None
+) -> list[IntArray]:
+    """Return for each query the rows that an int8 pass cannot exclude from the `wanted` best."""
+    cosine = view.metric == "cosine"
+    return candidates(
+        codes,
+        np.stack([_unit(view, query) for query in queries]),
+        # A query that was brought to length one is that long but for rounding.
+        np.array([1.0 + 1e-6 if cosine else query.norm for query in queries]),
+        wanted=wanted,
+        count=view.count,
+        dead=view.dead,
+        rows=rows,
+        offsets=view.factors if view.metric == "l2" else None,
+        largest_norm=1.0 + 1e-6 if cosine else view.largest_norm,
+    )
 
 
 def _live_rows(view: TableView) -> IntArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora_core import MemoryVectorStore, VectorRecord, field
+from agora_core import InvalidArgumentError, MemoryVectorStore, MissingExtraError, VectorRecord, field
 from agora_core.similarity import exact_scores
+from agora_core.stores import memory_codes
+from agora_core.stores.memory_codes import encode
 
 SHAPES = ["gauss", "far from the origin", "nearly equal", "few values", "wide range", "huge", "tiny", "some zero"]
 
@@ -57,7 +60,7 @@ def test_exact_whatever_the_numbers(
     query = vectors[rng.integers(count)] if query_shape == "a row" else vectors_of(query_shape, rng, 1, dimension)[0]
     ids = [str(n) for n in rng.permutation(count)]
     shares = rng.random(count)
-    store = MemoryVectorStore(metric=metric)
+    store = MemoryVectorStore(metric=metric, quantization="none")
     store.upsert(
         VectorRecord(id, "", vector, None, {"share": float(share)})
         for id, vector, share in zip(ids, vectors, shares, strict=True)
@@ -72,6 +75,87 @@ def test_exact_whatever_the_numbers(
         wanted = expected(metric, some, vectors[chosen], query, top_k) if some else []
         assert [(p.id, p.score) for p in found] == wanted
         assert store.search_many([query] * 2, top_k=top_k, filter=field("share") < share) == [found, found]
+
+
+@given(
+    metric=st.sampled_from(["cosine", "l2", "inner"]),
+    shape=st.sampled_from(SHAPES),
+    query_shape=st.sampled_from([*SHAPES, "a row"]),
+    seed=st.integers(0, 2**32),
+    count=st.sampled_from([520, 700, 5000]),
+    dimension=st.sampled_from([1, 3, 17, 64, 130]),
+    top_k=st.sampled_from([1, 10, 20]),
+)
+def test_the_int8_pass_excludes_no_row_of_the_answer(
+    metric: str, shape: str, query_shape: str, seed: int, count: int, dimension: int, top_k: int
+) -> None:
+    pytest.importorskip("simsimd")
+    rng = np.random.default_rng(seed)
+    vectors = vectors_of(shape, rng, count, dimension)
+    queries = [
+        vectors[rng.integers(count)] if query_shape == "a row" else vectors_of(query_shape, rng, 1, dimension)[0]
+    ]
+    queries += list(vectors_of("gauss", rng, 2, dimension))
+    plain = MemoryVectorStore(metric=metric, quantization="none")
+    coded = MemoryVectorStore(metric=metric, quantization="int8")
+    records = [VectorRecord(str(n), "", vector, None, {"n": n % 100}) for n, vector in enumerate(vectors)]
+    for store in (plain, coded):
+        store.upsert(records)
+        if seed % 2:
+            store.delete([str(n) for n in range(0, count, 9 if seed % 3 else 3)])
+    for filter in (None, field("n") < 97, field("n") < 30, field("n") < 12):
+        for query in queries:
+            found = coded.search(query, top_k=top_k, filter=filter)
+            assert found == plain.search(query, top_k=top_k, filter=filter)
+        many = coded.search_many(queries, top_k=top_k, filter=filter)
+        assert many == plain.search_many(queries, top_k=top_k, filter=filter)
+
+
+@given(seed=st.integers(0, 2**32), shape=st.sampled_from(SHAPES), dimension=st.sampled_from([1, 2, 17, 384]))
+def test_the_bounds_of_the_codes_hold(seed: int, shape: str, dimension: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = vectors_of(shape, rng, 50, dimension)
+    if shape in ("huge", "tiny"):
+        vectors = vectors[(np.abs(vectors).max(axis=1) < 1e18) & (np.abs(vectors).max(axis=1) > 1e-18)]
+    codes, scales, errors = encode(vectors)
+    lost = vectors.astype(np.float64) - codes.astype(np.float64) * scales.astype(np.float64)[:, None]
+    assert (np.linalg.norm(lost, axis=1) <= errors).all()
+    assert np.abs(codes.astype(int)).max(initial=0) <= 127
+
+
+def test_codes_come_back_once_an_extreme_norm_is_gone() -> None:
+    pytest.importorskip("simsimd")
+    rng = np.random.default_rng(3)
+    vectors = rng.standard_normal((3000, 16)).astype(np.float32)
+    store = MemoryVectorStore(metric="inner", quantization="int8")
+    store.upsert([VectorRecord(str(n), "", vector) for n, vector in enumerate(vectors[:1000])])
+    store.upsert([VectorRecord("huge", "", [3e38] * 16)])
+    store.upsert([VectorRecord(str(n), "", vectors[n]) for n in range(1000, 3000)])
+    assert store.search([1.0] * 16, top_k=1)[0].id == "huge"
+    store.delete(["huge"])
+    store.delete([str(n) for n in range(1000)])
+    ids = [str(n) for n in range(1000, 3000)]
+    query = rng.standard_normal(16).astype(np.float32)
+    found = store.search(query, top_k=9)
+    assert [(p.id, p.score) for p in found] == expected("inner", ids, vectors[1000:], query, 9)
+
+
+def test_the_quantization_is_one_of_three() -> None:
+    with pytest.raises(InvalidArgumentError, match="quantization must be one of 'auto', 'none', 'int8', got 'int4'"):
+        MemoryVectorStore(quantization="int4")  # type: ignore[arg-type]
+
+
+def test_int8_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "simsimd", None)
+    memory_codes._simsimd.cache_clear()
+    try:
+        with pytest.raises(MissingExtraError, match=r"pip install 'agora-retrieval\[simd\]'"):
+            MemoryVectorStore(quantization="int8")
+        store = MemoryVectorStore()
+        store.upsert([VectorRecord(str(n), "", [1.0, n]) for n in range(2000)])
+        assert [p.id for p in store.search([1, 0], top_k=2)] == ["0", "1"]
+    finally:
+        memory_codes._simsimd.cache_clear()
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
