@@ -98,8 +98,7 @@ class Postings:
 
         Each posting of `changes` is there, none of `additions` is.
         """
-        for term, row, frequency in zip(*changes, strict=True):
-            self._change(term, row, frequency)
+        self._change(*changes)
         tails, firsts, blocks = self._tails, self._firsts, self.blocks
         stop = self.stop
         fringe = 0
@@ -121,30 +120,37 @@ class Postings:
         self.dirty += count
         self.live += count
 
-    def _change(self, term: int, row: int, frequency: int) -> None:
-        block = self._block_of(term)
-        if block is not None:
-            at = term - block.first
-            high = block.start_view[at + 1]
-            place = bisect_left(block.row_view, row, block.start_view[at], high)
-            # A zero there is an older posting of the same row; the living one is in the tail.
-            if place < high and block.row_view[place] == row and block.frequency_view[place]:
-                block.frequency_view[place] = frequency
-                if not frequency:
-                    self._zeros[term] = self._zeros.get(term, 0) + 1
-                    block.dirty += 1
-                    self.dirty += 1
-                    self.live -= 1
-                return
-        self._change_tail(term, row, frequency)
-        if frequency:
-            return
-        if block is None:
-            self._fringe_dirt -= 1
-        else:
-            block.dirty -= 1
-        self.dirty -= 1
-        self.live -= 1
+    def _change(self, terms: list[int], rows: list[int], frequencies: list[int]) -> None:
+        block: Block | None = None
+        first = stop = -1
+        for term, row, frequency in zip(terms, rows, frequencies, strict=True):
+            if not first <= term < stop:
+                # Terms come in ascending order, so most share the block of the one before.
+                block = self._block_of(term)
+                first = stop = -1
+                if block is not None:
+                    first, stop = block.first, block.stop
+                    starts, row_view, frequency_view = block.start_view, block.row_view, block.frequency_view
+            if block is not None:
+                high = starts[term - first + 1]
+                place = bisect_left(row_view, row, starts[term - first], high)
+                # A zero there is an older posting of the same row; the living one is in the tail.
+                if place < high and row_view[place] == row and frequency_view[place]:
+                    frequency_view[place] = frequency
+                    if not frequency:
+                        self._zeros[term] = self._zeros.get(term, 0) + 1
+                        block.dirty += 1
+                        self.dirty += 1
+                        self.live -= 1
+                    continue
+            self._change_tail(term, row, frequency)
+            if not frequency:
+                if block is None:
+                    self._fringe_dirt -= 1
+                else:
+                    block.dirty -= 1
+                self.dirty -= 1
+                self.live -= 1
 
     def _change_tail(self, term: int, row: int, frequency: int) -> None:
         tail = self._tails[term]

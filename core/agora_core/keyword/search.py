@@ -36,12 +36,11 @@ _LEAST_ROUNDED: Final = 1e-3
 class Selection:
     """The rows that a filter lets through; `mask` covers every row. Valid until the next write."""
 
-    __slots__ = ("_rows", "count", "lists", "mask")
+    __slots__ = ("_rows", "count", "mask")
 
     def __init__(self, mask: BoolArray) -> None:
         self.mask = mask
         self.count = int(np.count_nonzero(mask))
-        self.lists: dict[int, TermList] = {}
         self._rows: Int32Array | None = None
 
     @property
@@ -125,8 +124,8 @@ class Searcher:
     def __init__(self, index: BM25Index, k1: float, b: float) -> None:
         self._index = index
         self._k1, self._b = k1, b
-        self._lists: dict[int, TermList] = {}
-        self._cached = 0
+        self._lists: dict[Selection | None, dict[int, TermList]] = {}
+        self._cached = 0  # scored postings in there
         self._sums: Float64Array = np.zeros(0, np.float64)  # all zero between uses
 
     def forget(self) -> None:
@@ -134,8 +133,13 @@ class Searcher:
         self._lists = {}
         self._cached = 0
 
+    def forget_selections(self) -> None:
+        """Drop what was worked out under selections."""
+        self._lists = {None: self._lists[None]} if None in self._lists else {}
+
     def term_scores(self, rows: RowArray, frequencies: Float32Array, weight: float) -> Float64Array:
         """Return weight tf / (tf + k1 (1 - b + b length / average)) for each row."""
+        self._cached += len(rows)
         share = self._index.lengths.take(rows)
         share *= self._k1 * self._b / self._index.average_length
         share += self._k1 * (1 - self._b)
@@ -176,9 +180,7 @@ class Searcher:
         index = self._index
         if self._cached > max(_LEAST_CACHE, index.postings.live // 4):
             self.forget()
-            if selection is not None:
-                selection.lists = {}
-        cache = self._lists if selection is None else selection.lists
+        cache = self._lists.setdefault(selection, {})
         lists = []
         for term in terms:
             number = index.vocabulary.get(term)
@@ -192,7 +194,6 @@ class Searcher:
                     continue
                 weight = bm25_idf(index.documents, frequency) * (self._k1 + 1)
                 known = cache[number] = TermList(*index.postings.read(number), weight)
-                self._cached += frequency
             lists.append(known)
         return lists
 

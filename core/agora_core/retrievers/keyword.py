@@ -26,6 +26,8 @@ from agora_core.retrievers.base import BaseRetriever
 from agora_core.validation import check_id, check_ids, check_min_score, check_top_k
 
 _REMEMBERED_FILTERS: Final = 256
+# Each remembered filter keeps a byte for every row.
+_REMEMBERED_ROWS: Final = 1 << 25
 
 # Setting the slots of a fresh Passage one by one takes a third of the time of its frozen __init__, which counts where
 # a whole query takes 30 microseconds.
@@ -141,8 +143,8 @@ class KeywordRetriever(BaseRetriever):
     def _selection(self, expression: Expression) -> Selection:
         selection = self._selections.get(expression)
         if selection is None:
-            if len(self._selections) >= _REMEMBERED_FILTERS:
-                self._selections.clear()
+            if len(self._selections) >= min(_REMEMBERED_FILTERS, _REMEMBERED_ROWS // (self._index.rows + 1) + 4):
+                self._forget_selections()
             selection = Selection(self._table.select(expression, self._index.taken))
             self._selections[expression] = selection
         return selection
@@ -204,7 +206,7 @@ class KeywordRetriever(BaseRetriever):
             with self._lock:
                 for row, metadata in zip(rows, merged, strict=True):
                     table.set_metadata(row, metadata)
-                self._selections.clear()
+                self._forget_selections()
         return len(rows)
 
     def _write(self, batch: TextBatch, document_ids: Sequence[str]) -> int:
@@ -240,6 +242,10 @@ class KeywordRetriever(BaseRetriever):
 
     def _forget(self) -> None:
         self._searcher.forget()
+        self._selections.clear()
+
+    def _forget_selections(self) -> None:
+        self._searcher.forget_selections()
         self._selections.clear()
 
     def _tidy(self) -> None:
