@@ -23,6 +23,7 @@ from llama_index.core.schema import (
 )
 
 from agora_core.errors import InvalidArgumentError, InvalidMetadataError
+from agora_core.metadata import clone_metadata
 from agora_core.records import JSON, Passage, VectorRecord
 
 NODE_KEY: Final = "_agora_node"
@@ -58,6 +59,10 @@ def record_parts(node: BaseNode) -> tuple[str, str, str | None, dict[str, JSON]]
     resource = rest.get("text_resource")
     if isinstance(resource, dict) and resource.get("text") == text:
         resource["text"] = None
+    for related in _relations(rest):
+        if related.get("metadata") == node.metadata:
+            # Their parsers copy a document's metadata into every relation, where a patch would not reach it.
+            related["metadata"] = None
     # The id stands in the metadata as well, because a filter is what a backend restricts a search by.
     metadata = {**node.metadata, NODE_KEY: json.dumps(rest, ensure_ascii=False), NODE_ID_KEY: node.node_id}
     if node.ref_doc_id is not None:
@@ -93,6 +98,9 @@ def to_node(id: str, text: str, metadata: Mapping[str, JSON] | None, source: str
     cls = _class_named(rest.pop("class_name", None))
     rest["id_"] = id
     rest["metadata"] = shown
+    for related in _relations(rest):
+        if related.get("metadata") is None:
+            related["metadata"] = clone_metadata(shown)
     if isinstance(rest.get("text_resource"), dict):
         rest["text_resource"]["text"] = text
     elif issubclass(cls, TextNode):
@@ -117,6 +125,11 @@ def record_to_node(record: VectorRecord) -> BaseNode:
     node = to_node(record.id, record.text, record.metadata, record.source)
     node.embedding = [float(value) for value in record.embedding]
     return node
+
+
+def _relations(rest: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for related in rest.get("relationships", {}).values():
+        yield from related if isinstance(related, list) else [related]
 
 
 def _class_named(name: str | None) -> type[BaseNode]:
