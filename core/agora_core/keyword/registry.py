@@ -28,8 +28,8 @@ LANGUAGES: Final = (
 _PLAIN: Final[dict[str, Callable[[], Tokenizer]]] = {"ascii": AsciiTokenizer, "unicode": UnicodeTokenizer}
 
 # A text in a language has at least this share of stop words of its list, and a text in another one fewer.
-_LEAST_SHARE: Final = 0.12
-_LEAST_WORDS: Final = 20
+_LEAST_SHARE: Final = 0.15
+_LEAST_WORDS: Final = 12
 
 
 def tokenizer_names() -> list[str]:

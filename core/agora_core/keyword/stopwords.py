@@ -1,13 +1,14 @@
 """Function words of the languages that have a tokenizer here: what a query does not ask for.
 
-Each list holds folded words (lower case, composed characters) as the Unicode tokenizer cuts them, so an English
-"don't" stands as "don" and "t".
+The Unicode tokenizer cuts and folds them before they are used, so an English "don't" stands as "don" and "t".
 """
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Final
+
+from agora_core.keyword.analysis import fold_text, unicode_words
 
 STOP_WORDS: Final[dict[str, str]] = {
     "arabic": """
@@ -152,4 +153,4 @@ STOP_WORDS: Final[dict[str, str]] = {
 @cache
 def stop_words(language: str) -> frozenset[str]:
     """Return the stop words of a language, none where no list is kept for it."""
-    return frozenset(STOP_WORDS.get(language, "").split())
+    return frozenset(unicode_words(fold_text(STOP_WORDS.get(language, ""))))
