@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import os
+import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
+
+WAITING_THREADS: Final = 64
+_lock = threading.Lock()
+_executor: ThreadPoolExecutor | None = None
+
+
+async def in_waiting_thread(function: Callable[..., B], *arguments: Any) -> B:
+    """Run a function that mostly waits for the network in a thread; like `asyncio.to_thread` with more threads.
+
+    The event loop's own pool has a few threads a core, made for work; requests that wait would fill it and hold up
+    all else. This one has up to `WAITING_THREADS`, shared by all event loops.
+    """
+    call = partial(contextvars.copy_context().run, function, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_waiting_threads(), call)
+
+
+def _waiting_threads() -> ThreadPoolExecutor:
+    global _executor
+    with _lock:
+        if _executor is None:
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=_forget_threads)
+            _executor = ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="agora-waiting")
+        return _executor
+
+
+def _forget_threads() -> None:
+    """Forget the pool in a forked process: its threads did not come along, and its lock may be held for ever."""
+    global _executor, _lock
+    _executor, _lock = None, threading.Lock()
 
 
 async def map_bounded(function: Callable[[A], Awaitable[B]], items: Sequence[A], *, limit: int) -> list[B]:

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from agora_core.concurrency import in_waiting_thread
 from agora_core.errors import InvalidArgumentError, ModelServerError
 from agora_core.http_retry import RetryPolicy, parse_retry_after, retry_delay
 
@@ -190,7 +191,7 @@ class HttpJsonClient:
         attempt = 0
         while True:
             try:
-                return await asyncio.to_thread(self._attempt, body)
+                return await in_waiting_thread(self._attempt, body)
             except _AttemptError as failure:
                 delay = self._delay_after(failure, attempt)
             await self._asleep(delay)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import os
+import threading
+import warnings
 
 import pytest
 
-from agora_core.concurrency import map_bounded
+from agora_core.concurrency import in_waiting_thread, map_bounded
 
 
 async def test_results_keep_the_order_and_the_bound_holds() -> None:
@@ -78,3 +82,49 @@ async def test_cancelling_ends_all_of_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert sorted(ended) == [0, 1]
+
+
+async def test_many_may_wait_at_once_each_in_its_own_context() -> None:
+    name: contextvars.ContextVar[int] = contextvars.ContextVar("name")
+    # More than the event loop's own pool has: all of them must have started for any to end.
+    barrier = threading.Barrier(50, timeout=30)
+
+    def wait() -> int:
+        barrier.wait()
+        return name.get()
+
+    async def one(n: int) -> int:
+        name.set(n)
+        return await in_waiting_thread(wait)
+
+    assert await asyncio.gather(*(one(n) for n in range(50))) == list(range(50))
+
+
+async def test_a_failure_in_a_waiting_thread_is_raised() -> None:
+    def fail(what: str) -> None:
+        raise ValueError(what)
+
+    with pytest.raises(ValueError, match="this"):
+        await in_waiting_thread(fail, "this")
+
+
+def test_waiting_threads_serve_one_event_loop_after_another() -> None:
+    for _ in range(3):
+        assert asyncio.run(in_waiting_thread(sum, [1, 2])) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_process_gets_threads_of_its_own() -> None:
+    assert asyncio.run(in_waiting_thread(sum, [1, 2])) == 3
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forking beside threads; that is what is tried here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = asyncio.run(in_waiting_thread(sum, [3, 4]))
+        finally:
+            # However it went: the test run must not go on in two processes.
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
