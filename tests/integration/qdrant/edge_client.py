@@ -106,9 +106,15 @@ class EdgeClient:
         collection.shard.update(edge.UpdateOperation.create_field_index(field_name, schema))
         collection.indexes[field_name] = field_schema
 
-    def upsert(self, collection_name: str, points: Sequence[models.PointStruct], wait: bool) -> None:
+    def info(self) -> Any:
+        return SimpleNamespace(version="1.16.0")
+
+    def upsert(
+        self, collection_name: str, points: Sequence[models.PointStruct], wait: bool, update_filter: Any = None
+    ) -> None:
         converted = [edge.Point(p.id, _vector(p.vector), p.payload) for p in points]
-        self._update(collection_name, edge.UpdateOperation.upsert_points(converted))
+        condition = _optional_filter(update_filter)
+        self._update(collection_name, edge.UpdateOperation.upsert_points(converted, condition))
 
     def delete(self, collection_name: str, points_selector: Any, wait: bool) -> None:
         if isinstance(points_selector, models.PointIdsList):

@@ -18,6 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import QdrantClient, models
 
+# The client's version check runs in a thread of its own, which may outlive a test and then warn.
+CLIENT_OPTIONS = {"check_compatibility": False}
+
 
 class RestServer:
     """Answers REST calls; `failures` holds statuses to answer with first, `requests` what was asked."""

@@ -13,7 +13,7 @@ from qdrant_client import AsyncQdrantClient
 from agora_core import QdrantStore
 from agora_core.testing.contract import VectorStoreContract
 from tests.integration.qdrant.edge_client import EdgeClient
-from tests.integration.qdrant.rest_server import RestServer, rest_server
+from tests.integration.qdrant.rest_server import CLIENT_OPTIONS, RestServer, rest_server
 
 pytestmark = pytest.mark.qdrant
 
@@ -60,7 +60,7 @@ class TestRest(_OnQdrant):
             yield
 
     def make_store(self, *, dimension: int, metric: str) -> QdrantStore:
-        return self.made(dimension, metric, self._server.url)
+        return self.made(dimension, metric, self._server.url, client_options=CLIENT_OPTIONS)
 
 
 @pytest.mark.skipif("AGORA_QDRANT_URL" not in os.environ, reason="AGORA_QDRANT_URL names no server")

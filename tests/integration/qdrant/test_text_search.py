@@ -24,7 +24,7 @@ from tests.integration.qdrant.fix_clients import StoreMaker
 
 pytestmark = pytest.mark.qdrant
 
-WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 EMBEDDER = FakeEmbeddingProvider(dimensions=16)
 
 
@@ -98,9 +98,7 @@ def test_the_hybrid_ranks_as_both_legs_fused(make_store: StoreMaker, query: str,
     for k, weights, fetched, top_k in ((60, (1.0, 1.0), 20, 10), (1, (0.2, 3.0), 5, 12), (10, (1.0, 0.0), 30, 4)):
         rankings = [leg.retrieve(query, top_k=max(fetched, top_k), **options) for leg in legs]
         expected = reciprocal_rank_fusion(rankings, k=k, weights=weights)[:top_k]
-        found = store.search_hybrid(
-            query, embedding, top_k=top_k, fetch_top_k=fetched, k=k, weights=weights, **options
-        )
+        found = store.search_hybrid(query, embedding, top_k=top_k, fetch_top_k=fetched, k=k, weights=weights, **options)
         assert found == expected
         hybrid = HybridRetriever(legs, k=k, weights=weights, fetch_top_k=fetched)
         assert hybrid.retrieve(query, top_k=top_k, **options) == expected

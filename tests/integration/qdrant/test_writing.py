@@ -6,8 +6,9 @@ import threading
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
-from agora_core import UNSET, ScopeViolationError, VectorRecord, field
+from agora_core import UNSET, ScopeViolationError, VectorRecord, chunk_id_to_point_id, field
 from agora_core.stores.qdrant.requests import Call
 from tests.integration.qdrant.fix_clients import StoreMaker
 
@@ -79,7 +80,9 @@ def test_replacing_writes_the_new_before_it_deletes_the_stale(make_store: StoreM
         return answer
 
     monkeypatch.setattr(store._connection, "_call", watched)
-    written = store.replace_documents(["a", "b"], [VectorRecord("a#0", "new", [1, 1]), VectorRecord("n#0", "n", [1, 1])])
+    written = store.replace_documents(
+        ["a", "b"], [VectorRecord("a#0", "new", [1, 1]), VectorRecord("n#0", "n", [1, 1])]
+    )
     assert written == 2
     assert seen == [("upsert", 9), ("delete", 3)]
     assert [r.id for r in store.scan()] == ["a#0", "c#0", "n#0"]
@@ -144,6 +147,33 @@ def test_a_scope_bounds_what_is_not_exact_natively(make_store: StoreMaker) -> No
     assert red.delete(["a#7", "b#0"]) == 1
     assert red.remove_where({"team": ["red fox", "blue fox"]}) == 0
     assert store.count() == 2
+
+
+def test_a_scoped_write_leaves_alone_what_left_the_scope_meanwhile(make_store: StoreMaker, monkeypatch: Any) -> None:
+    store = make_store()
+    store.upsert([VectorRecord("d#0", "theirs", [1, 0], None, {"tenant": "acme"})])
+    run_call = store._connection._call
+
+    def overtaken(client: Any, call: Call) -> Any:
+        if call.method == "upsert":
+            monkeypatch.setattr(store._connection, "_call", run_call)
+            store.update_metadata("d", {"tenant": "beta"})
+        return run_call(client, call)
+
+    monkeypatch.setattr(store._connection, "_call", overtaken)
+    store.scoped({"tenant": "acme"}).upsert([VectorRecord("d#0", "ours", [0, 1], None, {"tenant": "acme"})])
+    (kept,) = store.get(["d#0"])
+    assert (kept.text, kept.metadata) == ("theirs", {"tenant": "beta"})
+
+
+def test_a_scoped_write_replaces_a_point_of_another_writer(make_store: StoreMaker, qdrant_client: Any) -> None:
+    store = make_store()
+    payload = {"id": "d#0", "documentId": "d", "text": "old", "metadata": {"tenant": "acme"}}
+    point = models.PointStruct(id=chunk_id_to_point_id("d#0"), vector=[1.0, 0.0], payload=payload)
+    qdrant_client.upsert(store._settings.collection, points=[point], wait=True)
+    scope = store.scoped({"tenant": "acme"})
+    assert scope.upsert([VectorRecord("d#0", "new", [0, 1], None, {"tenant": "acme"})]) == 1
+    assert [r.text for r in scope.get(["d#0"])] == ["new"]
 
 
 def test_what_is_read_is_a_copy(make_store: StoreMaker) -> None:

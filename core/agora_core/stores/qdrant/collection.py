@@ -219,6 +219,16 @@ def new_indexes(
     return list(calls.values())[: max(MAX_AUTOMATIC_INDEXES - len(present), 0)]
 
 
+def try_index(call: Call) -> Program[None]:
+    """Create an index; where the server refuses one more, say so and go on: filters are right without it."""
+    try:
+        yield call
+    except Exception as error:
+        if getattr(error, "status_code", None) not in (400, 403, 422):
+            raise
+        _log.warning("Qdrant refused the payload index %s: %s", call.arguments["field_name"], error)
+
+
 def count_without_tokens(settings: QdrantSettings) -> Program[int]:
     """Count the points that another writer left without the tokens that filters need."""
     models = qdrant_models()

@@ -77,25 +77,51 @@ def _resumed(part: Program[T], answer: Any) -> Program[T]:
         return result
 
 
-def upsert(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter | None) -> Program[int]:
-    """Write records in batches; with `within`, refuse first what lies outside."""
+def upsert(
+    settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter | None, *, conditional: bool = False
+) -> Program[int]:
+    """Write records in batches; with `within`, refuse first what lies outside.
+
+    `conditional` says that the server can be told to leave a stored point alone that no longer matches when the write
+    arrives; without it another writer can move one out of scope in between.
+    """
+    condition = None
     if within is not None:
-        yield from _assert_within(settings, batch, within)
+        have_tokens = yield from _assert_within(settings, batch, within)
+        if conditional and within.exact and have_tokens:
+            condition = within.native
     points = requests.points_of(settings, batch)
     for part in batched(points, settings.upsert_batch_size):
-        yield requests.upsert(settings, part)
+        yield requests.upsert(settings, part, condition=condition)
     return len(batch)
 
 
-def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Program[None]:
+def supports_conditions(settings: QdrantSettings) -> Program[bool]:
+    """Say whether the server takes a condition on an upsert: from version 1.16 on."""
+    if settings.local:
+        return True
+    try:
+        info = yield Call("info")
+        major, minor = str(info.version).split(".")[:2]
+        return (int(major), int(minor)) >= (1, 16)
+    except Exception:
+        # A server that does not say its version is taken for an old one, which costs a guard and no correctness.
+        return False
+
+
+def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Program[bool]:
+    """Refuse records outside a scope, and such as would replace one outside. Say if all the replaced have tokens."""
     for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
         if not within.matches(metadata or {}):
             raise out_of_scope(record_id)
+    have_tokens = True
     for ids in batched(batch.ids, _READ_BATCH):
-        stored = yield from _stored(settings, ids, LISTING_FIELDS)
+        stored = yield from _stored(settings, ids, (*LISTING_FIELDS, FORMAT_KEY))
         for record_id, point in stored.items():
             if not within.matches(metadata_of(point.payload) or {}):
                 raise out_of_scope(record_id)
+            have_tokens = have_tokens and "agora" in point.payload
+    return have_tokens
 
 
 def _stored(
@@ -170,10 +196,15 @@ def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, witho
 
 
 def replace_documents(
-    settings: QdrantSettings, document_ids: Sequence[str], batch: RecordBatch, within: CompiledFilter | None
+    settings: QdrantSettings,
+    document_ids: Sequence[str],
+    batch: RecordBatch,
+    within: CompiledFilter | None,
+    *,
+    conditional: bool = False,
 ) -> Program[int]:
     """Write the new points, and only then delete those of the documents that are not among them."""
-    written = yield from upsert(settings, batch, within)
+    written = yield from upsert(settings, batch, within, conditional=conditional)
     kept: dict[str, list[str]] = {}
     for record_id in batch.ids:
         kept.setdefault(document_id_of(record_id), []).append(chunk_id_to_point_id(record_id))

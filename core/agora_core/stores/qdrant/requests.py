@@ -64,9 +64,9 @@ def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
     return points
 
 
-def upsert(settings: QdrantSettings, points: list[Any]) -> Call:
-    """Write points, replacing those with the same id."""
-    return _write(settings, "upsert", points=points, shard_key_selector=settings.shard_key)
+def upsert(settings: QdrantSettings, points: list[Any], *, condition: Any = None) -> Call:
+    """Write points, replacing those with the same id; with a Filter, only such as satisfy it when the write arrives."""
+    return _write(settings, "upsert", points=points, update_filter=condition, shard_key_selector=settings.shard_key)
 
 
 def delete_ids(settings: QdrantSettings, point_ids: Sequence[str]) -> Call:

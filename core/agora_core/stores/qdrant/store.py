@@ -123,6 +123,7 @@ class QdrantStore(BaseVectorStore):
         self._tenant_key = tenant_key
         # Payload fields whose index this store asked for; asking twice would do no harm, only take time.
         self._indexed: set[str] = set()
+        self._conditional: bool | None = None
         self.metric: Metric = self._settings.metric
         self.dimension: int = self._settings.dimension
 
@@ -181,7 +182,8 @@ class QdrantStore(BaseVectorStore):
         """Upsert in batches; see `BaseVectorStore.upsert`. Everything is validated before the first request.
 
         A batch is written whole or not at all; where a later one fails, earlier ones stay, and repeating the call
-        completes it. `within` is checked by reading before writing: another writer of the same id can slip between.
+        completes it. `within` is checked by reading before writing; from Qdrant 1.16 on the write carries it as well,
+        so that a record another writer takes out of scope in between is left alone.
         """
         return self._run(self._upsert(records, within))
 
@@ -195,14 +197,23 @@ class QdrantStore(BaseVectorStore):
         if not len(batch):
             return 0
         yield from self._index(batch.metadata)
-        return (yield from programs.upsert(self._settings, batch, bound))
+        conditional = yield from self._conditions(bound)
+        return (yield from programs.upsert(self._settings, batch, bound, conditional=conditional))
+
+    def _conditions(self, within: CompiledFilter | None) -> Program[bool]:
+        """Say whether a write can carry its scope to the server; asked once, and only where there is a scope."""
+        if within is None or within.native is None:
+            return False
+        if self._conditional is None:
+            self._conditional = yield from programs.supports_conditions(self._settings)
+        return self._conditional
 
     def _index(self, written: Sequence[Mapping[str, Any] | None]) -> Program[None]:
         """Create the payload indexes of keys that this store has not written before."""
         if self._index_metadata != "auto" or self._settings.local:
             return
         for call in collections.new_indexes(self._settings, written, self._tenant_key, self._indexed):
-            yield call
+            yield from collections.try_index(call)
             self._indexed.add(call.arguments["field_name"])
 
     def search(
@@ -312,7 +323,9 @@ class QdrantStore(BaseVectorStore):
         bound = _bound(within)
         if len(batch):
             yield from self._index(batch.metadata)
-        return (yield from programs.replace_documents(self._settings, documents, batch, bound))
+        conditional = yield from self._conditions(bound)
+        replaced = programs.replace_documents(self._settings, documents, batch, bound, conditional=conditional)
+        return (yield from replaced)
 
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch a document on the server, by one request; see `BaseVectorStore.update_metadata`.
