@@ -37,8 +37,7 @@ def reciprocal_rank_fusion(
     Raises:
         InvalidArgumentError: `k` or a weight is out of range, or there are not as many weights as lists.
     """
-    lists = check_rankings(rankings)
-    return _merge(lists, _reciprocal_gains(lists, check_k(k), check_weights(weights, len(lists))))
+    return fuse(rankings, k=k, weights=weights)
 
 
 def relative_score_fusion(rankings: Sequence[Ranking], *, weights: Sequence[float] | None = None) -> list[Passage]:
@@ -52,14 +51,12 @@ def relative_score_fusion(rankings: Sequence[Ranking], *, weights: Sequence[floa
         InvalidArgumentError: a weight is out of range, there are not as many weights as lists, or a score is not
             finite.
     """
-    lists = check_rankings(rankings)
-    return _merge(lists, _relative_gains(lists, check_weights(weights, len(lists))))
+    return fuse(rankings, fusion="relative_score", weights=weights)
 
 
 def adaptive_fusion(rankings: Sequence[Ranking]) -> list[Passage]:
     """Fuse ranked lists by `relative_score_fusion` with the weights of `adaptive_weights`; none are asked for."""
-    lists = check_rankings(rankings)
-    return _merge(lists, _relative_gains(lists, adaptive_weights(lists)))
+    return fuse(rankings, fusion="adaptive")
 
 
 def fuse(
@@ -68,13 +65,18 @@ def fuse(
     fusion: Fusion = "rrf",
     k: float = DEFAULT_K,
     weights: Sequence[float] | None = None,
+    top_k: int | None = None,
 ) -> list[Passage]:
-    """Fuse ranked lists by the way named; see the function of each."""
+    """Fuse ranked lists by the way named, see the function of each, and return the best `top_k`; None returns all."""
+    lists = check_rankings(rankings)
+    gains: Sequence[Sequence[float]]
     if fusion == "relative_score":
-        return relative_score_fusion(rankings, weights=weights)
-    if fusion == "adaptive":
-        return adaptive_fusion(rankings)
-    return reciprocal_rank_fusion(rankings, k=k, weights=weights)
+        gains = _relative_gains(lists, check_weights(weights, len(lists)))
+    elif fusion == "adaptive":
+        gains = _relative_gains(lists, adaptive_weights(lists))
+    else:
+        gains = _reciprocal_gains(lists, check_k(k), check_weights(weights, len(lists)))
+    return _merge(lists, gains, top_k)
 
 
 def adaptive_weights(rankings: Sequence[Ranking]) -> list[float]:
@@ -194,8 +196,8 @@ def scaled_scores(ranking: Ranking, *, where: str = "ranking") -> list[float]:
     return [(score - low) / span for score in scores] if span > 0 else [1.0] * len(scores)
 
 
-def _merge(lists: Sequence[Ranking], gains: Sequence[Sequence[float]]) -> list[Passage]:
-    """Sum the gains by id, and return new passages by falling sum, equal ones in first-seen order.
+def _merge(lists: Sequence[Ranking], gains: Sequence[Sequence[float]], most: int | None) -> list[Passage]:
+    """Sum the gains by id, and return at most `most` new passages by falling sum, equal ones in first-seen order.
 
     Each gain is at least as long as its list.
     """
@@ -215,7 +217,7 @@ def _merge(lists: Sequence[Ranking], gains: Sequence[Sequence[float]]) -> list[P
                 sums[key] = value
                 firsts[key] = passage
     fused: list[Any] = []
-    for key in sorted(sums, key=sums.__getitem__, reverse=True):
+    for key in sorted(sums, key=sums.__getitem__, reverse=True)[:most]:
         passage = firsts[key]
         # Filled and then frozen: the constructor of a frozen dataclass takes four times as long.
         copy: Any = _Draft()

@@ -89,7 +89,7 @@ class HybridRetriever(BaseRetriever):
                 rankings.append(call(leg, "retrieve", query, **self._leg_options(top_k, filter)))
             except Exception as error:
                 raise_for_leg(error, position, leg)
-        return self._finish(self._fuse(rankings), top_k, floor)
+        return self._finish(self._fuse(rankings, top_k), top_k, floor)
 
     async def aretrieve(
         self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
@@ -101,7 +101,7 @@ class HybridRetriever(BaseRetriever):
             return self._finish(await self._asearch_hybrid(query, top_k, filter), top_k, floor)
         options = self._leg_options(top_k, filter)
         rankings = await self._all([acall(leg, "retrieve", query, **options) for leg in self.retrievers])
-        return self._finish(self._fuse(rankings), top_k, floor)
+        return self._finish(self._fuse(rankings, top_k), top_k, floor)
 
     def _leg_options(self, top_k: int, filter: AnyFilter | None) -> dict[str, Any]:
         return {"top_k": max(self.fetch_top_k, top_k), **given(filter=filter)}
@@ -122,8 +122,8 @@ class HybridRetriever(BaseRetriever):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _fuse(self, rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
-        return fuse(rankings, fusion=self.fusion, k=self.k, weights=self.weights)
+    def _fuse(self, rankings: Sequence[Sequence[Passage]], top_k: int) -> list[Passage]:
+        return fuse(rankings, fusion=self.fusion, k=self.k, weights=self.weights, top_k=top_k)
 
     def _finish(self, fused: Sequence[Passage], top_k: int, floor: float | None) -> list[Passage]:
         kept = at_least(fused[:top_k], floor)
@@ -164,7 +164,7 @@ class HybridRetriever(BaseRetriever):
             lexical = call(self.retrievers[1], "retrieve", query, **self._leg_options(top_k, filter))
         except Exception as error:
             raise_for_leg(error, 0, dense)
-        return self._fuse([[], lexical])
+        return self._fuse([[], lexical], top_k)
 
     async def _asearch_hybrid(self, query: str, top_k: int, filter: AnyFilter | None) -> list[Passage]:
         dense: Any = self.retrievers[0]
@@ -176,7 +176,7 @@ class HybridRetriever(BaseRetriever):
             lexical = await acall(self.retrievers[1], "retrieve", query, **self._leg_options(top_k, filter))
         except Exception as error:
             raise_for_leg(error, 0, dense)
-        return self._fuse([[], lexical])
+        return self._fuse([[], lexical], top_k)
 
 
 def _failure(task: asyncio.Future[Any]) -> BaseException | None:
