@@ -160,6 +160,7 @@ class BM25Index:
         else:
             new_rows = at[counted.texts]
             self.postings.apply(*_difference(old_terms, old_rows, counted.terms, new_rows, counted.frequencies))
+            self._forget_gone(old_terms)
 
     def plan_fold(self) -> Fold | None:
         """Return the next piece of tidying for `install`, None where nothing is due. Readers may run."""
@@ -226,6 +227,13 @@ class BM25Index:
         reused = min(int(np.count_nonzero(~self.taken[np.asarray(rows, np.int64)])), len(self._free))
         if reused:
             del self._free[-reused:]
+
+    def _forget_gone(self, terms: Int64Array) -> None:
+        """Forget those of `terms` that no passage holds; one that left zeros in a block waits for its folding."""
+        gone = terms[self.document_frequency[terms] == 0].tolist()
+        if gone:
+            self.vocabulary.forget([number for number in gone if not self.postings.has_zeros(number)])
+            self.vocabulary.compact()
 
     def _forget_unused(self, first: int, stop: int) -> None:
         unused = np.flatnonzero(self.document_frequency[first:stop] == 0) + first
