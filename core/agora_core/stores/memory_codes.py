@@ -13,6 +13,7 @@ The product of int8 vectors is that of the package `simsimd` (extra `simd`): num
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,10 +33,12 @@ _BLOCK: Final = 2048
 # Share of the rows above which one product over all of them is cheaper than gathering.
 _GATHERED_SHARE: Final = 0.4
 _LEVELS: Final = 127
+_SMALLEST_SCALE: Final = np.float32(1e-30)
 # What float32 arithmetic may add to a residual, relative to it and to the vector.
 _RESIDUAL_ROUNDING: Final = (1.0 + 1e-3, 1e-6)
 # Lower bounds are compared by the maxima of groups of this many rows, where there are groups enough.
 _GROUP: Final = 64
+_REFINED_FROM: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class CodesView:
     """Shape (capacity,); under cosine divided by the norm of the row."""
     errors: Float32Array
     """Shape (capacity,); under cosine divided by the norm of the row."""
+    largest_error: float
+    """A bound on all of them."""
 
 
 def wants_codes(quantization: Any) -> bool:
@@ -79,23 +84,24 @@ def _simsimd() -> Any:
 
 def encode(vectors: Float32Array) -> tuple[Int8Array, Float32Array, Float32Array]:
     """Return codes, scales and errors of `vectors`, shape (n, d), whose norms float32 can square."""
-    peaks = np.abs(vectors).max(axis=1)
-    scales = (peaks * np.float32(1.0 / _LEVELS)).astype(np.float32)
-    divisors = np.where(scales > 0, scales, np.float32(1.0))
-    codes = np.rint(vectors / divisors[:, None])
+    peaks = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
+    scales = peaks * np.float32(1.0 / _LEVELS)
+    # A scale that float32 holds only in part, or not at all, is not divided by.
+    scales[scales < _SMALLEST_SCALE] = 1.0
+    codes = np.rint(vectors / scales[:, None])
     np.clip(codes, -_LEVELS, _LEVELS, out=codes)
     residuals = vectors - codes * scales[:, None]
     lost, rounding = _RESIDUAL_ROUNDING
     # The length of a vector is at most its peak times the root of its dimension.
-    whole = peaks * np.float32(np.sqrt(vectors.shape[1]) * rounding)
-    errors = np.sqrt(np.einsum("ij,ij->i", residuals, residuals)) * np.float32(lost) + whole
-    return codes.astype(np.int8), scales, errors.astype(np.float32)
+    whole = peaks * np.float32(vectors.shape[1] ** 0.5 * rounding)
+    errors = np.sqrt(np.vecdot(residuals, residuals)) * np.float32(lost) + whole
+    return codes.astype(np.int8), scales, errors
 
 
 def candidates(
     view: CodesView,
     queries: Float32Array,
-    norms: npt.NDArray[np.float64],
+    norms: Sequence[float],
     *,
     wanted: int,
     count: int,
@@ -109,7 +115,7 @@ def candidates(
     Args:
         view: the codes.
         queries: shape (m, d), as they are multiplied.
-        norms: their norms, shape (m,).
+        norms: their norms.
         wanted: how many are looked for; not more than there are rows.
         count: the number of rows of the table.
         dead: rows to leave out, where `rows` is None.
@@ -119,30 +125,40 @@ def candidates(
     """
     query_codes, query_scales, query_errors = encode(queries)
     table = _products(view.codes, query_codes, count, rows)
-    scales, errors = view.scales[:count], view.errors[:count]
-    subtracted = None if offsets is None else offsets[:count]
-    if rows is not None:
-        scales, errors = scales.take(rows), errors.take(rows)
-        subtracted = None if subtracted is None else subtracted.take(rows)
+    scales = view.scales[:count] if rows is None else view.scales.take(rows)
+    subtracted = None
+    if offsets is not None:
+        subtracted = offsets[:count] if rows is None else offsets.take(rows)
     found = []
-    for at, scores in enumerate(table):
-        scores *= scales * query_scales[at]
+    for scores, norm, scale, error in zip(table, norms, query_scales.tolist(), query_errors.tolist(), strict=True):
+        # In units of the query's scale, which spares a pass.
+        scores *= scales
         if subtracted is not None:
+            scores *= scale
             scores -= subtracted
-        norm, error = float(norms[at]), float(query_errors[at])
-        # Of float32 arithmetic on numbers of this size, some roundings.
-        slack = 1e-6 * largest_norm * (norm + (largest_norm if offsets is not None else 0.0)) + 1e-36
-        widths = errors * np.float32(norm + error)
-        lower = scores - widths
-        if rows is None and len(dead):
-            lower[dead] = -np.inf
-        threshold = _kth_largest(lower, wanted) - 2 * (largest_norm * error + slack)
-        scores += widths
+        unit = scale if subtracted is None else 1.0
         if rows is None and len(dead):
             scores[dead] = -np.inf
+        # Of float32 arithmetic on numbers of this size, some roundings.
+        slack = 1e-6 * largest_norm * (norm + (0.0 if subtracted is None else largest_norm)) + 1e-36
+        shared = largest_norm * error + slack
+        kth = _kth_largest(scores, wanted)
+        # A first cut by the widest bound of all, and where that leaves many, a second by the bounds of the rows.
+        threshold = kth - 2 * (view.largest_error * (norm + error) + shared) / unit if unit > 0 else -np.inf
         kept = np.flatnonzero(scores >= threshold)
+        if len(kept) > _REFINED_FROM + 4 * wanted and unit > 0:
+            places = kept if rows is None else rows[kept]
+            kept = kept[_within(scores[kept], view.errors[places] * ((norm + error) / unit), wanted, shared / unit)]
         found.append(kept if rows is None else rows[kept])
     return found
+
+
+def _within(
+    scores: npt.NDArray[np.float32], widths: npt.NDArray[Any], wanted: int, shared: float
+) -> npt.NDArray[np.bool_]:
+    """Say which rows may be among the best by the bounds of their own, `scores` plus or minus `widths` and `shared`."""
+    within: npt.NDArray[np.bool_] = scores + widths >= _kth_largest(scores - widths, wanted) - 2 * shared
+    return within
 
 
 def _products(

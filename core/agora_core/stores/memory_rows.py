@@ -76,6 +76,7 @@ class RowTable:
                 np.empty((_SMALLEST, dimension), dtype=np.int8),
                 np.empty(_SMALLEST, dtype=np.float32),
                 np.empty(_SMALLEST, dtype=np.float32),
+                0.0,
             )
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
         self._dead_count = 0
@@ -250,7 +251,8 @@ class RowTable:
         self._matrix, self._norms = moved(self._matrix), moved(self._norms)
         self._factors, self._alive = moved(self._factors), moved(self._alive)
         if self._codes is not None:
-            self._codes = CodesView(moved(self._codes.codes), moved(self._codes.scales), moved(self._codes.errors))
+            held = self._codes
+            self._codes = CodesView(moved(held.codes), moved(held.scales), moved(held.errors), held.largest_error)
 
     def _measure(self, first: int, vectors: Float32Array) -> None:
         """Fill in the norms and factors of new rows."""
@@ -269,8 +271,10 @@ class RowTable:
             if self.metric == "cosine":
                 narrow = factors.astype(np.float32)
                 scales, errors = scales * narrow, errors * narrow
-            kept, last = self._codes, first + len(vectors)
-            kept.codes[first:last], kept.scales[first:last], kept.errors[first:last] = codes, scales, errors
+            held, last = self._codes, first + len(vectors)
+            held.codes[first:last], held.scales[first:last], held.errors[first:last] = codes, scales, errors
+            largest = max(held.largest_error, float(errors.max()))
+            self._codes = CodesView(held.codes, held.scales, held.errors, largest)
 
 
 def _any_extreme(norms: Float64Array) -> bool:

@@ -102,9 +102,9 @@ def _possible(
     cosine = view.metric == "cosine"
     return candidates(
         codes,
-        np.stack([_unit(view, query) for query in queries]),
+        _unit(view, queries[0])[None] if len(queries) == 1 else np.stack([_unit(view, query) for query in queries]),
         # A query that was brought to length one is that long but for rounding.
-        np.array([1.0 + 1e-6 if cosine else query.norm for query in queries]),
+        [1.0 + 1e-6 if cosine else query.norm for query in queries],
         wanted=wanted,
         count=view.count,
         dead=view.dead,
