@@ -93,7 +93,7 @@ REFUSED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("filter", "message"), REFUSED, ids=[str(filter)[:40] for filter, _ in REFUSED])
+@pytest.mark.parametrize(("filter", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_what_cannot_be_translated_is_refused(filter: Any, message: str) -> None:
     with pytest.raises(InvalidFilterError, match=message):
         to_core_filter(filter)
