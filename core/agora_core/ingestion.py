@@ -108,7 +108,7 @@ def ingest_chunks(
     are added to the earlier. Everything else is as in `ingest_documents`.
     """
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
-    return _run(plan, _grouped(chunks), chunks, show_progress)
+    return _run(plan, _grouped(chunks), None, show_progress)
 
 
 async def aingest_chunks(
@@ -122,7 +122,7 @@ async def aingest_chunks(
 ) -> int:
     """Async twin of `ingest_chunks`."""
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
-    return await _arun(plan, _steadily(_grouped(chunks)), chunks, show_progress)
+    return await _arun(plan, _steadily(_grouped(chunks)), None, show_progress)
 
 
 def _run(plan: IngestionPlan, documents: Iterable[WholeDocument], source: object, show_progress: bool) -> int:

@@ -419,3 +419,28 @@ def test_refuses_bad_options() -> None:
         ingest_chunks(["text"], **options)  # type: ignore[list-item]
     with pytest.raises(TypeError):
         ingest_documents([], batchsize=3, **options)  # type: ignore[call-arg]
+
+
+def test_progress_of_chunks_counts_documents(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    chunks = [ChunkRecord(f"a#{number}", "torque") for number in range(3)]
+    ingest_chunks(chunks, embedder=Embedder(), store=MemoryVectorStore(), show_progress=True)
+    assert "1 documents" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("spoil", [lambda row: [float("nan")] * 16, lambda row: row[:-1], lambda row: ["x"] * 16])
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_a_vector_the_store_refuses_loses_nothing(spoil: Callable[[Any], Any], batch_size: int) -> None:
+    store, keyword = MemoryVectorStore(), KeywordRetriever()
+    options: dict[str, Any] = {"store": store, "keyword": keyword, "batch_size": batch_size}
+    ingest_documents(documents("a", "b", text="torque"), embedder=Embedder(), **options)
+    before = content(store)
+
+    def answer(vectors: list[list[float]]) -> list[Any]:
+        return [*vectors[:-1], spoil(vectors[-1])]
+
+    with pytest.raises(ValueError, match="embedding"):
+        ingest_documents(documents("a", "b", text="copper"), embedder=Embedder(answer=answer), **options)
+    assert content(store) == before
+    assert keyword.retrieve("copper") == []
+    assert len(keyword.retrieve("torque")) == 2
