@@ -51,7 +51,8 @@ SELECT
         WHERE indrelid = to_regclass(%(table)s)
     ),
     has_table_privilege(to_regclass(%(table)s), 'SELECT'),
-    has_database_privilege(current_database(), 'TEMPORARY')
+    has_database_privilege(current_database(), 'TEMPORARY'),
+    NOT row_security_active(to_regclass(%(table)s)::oid)
 """
 
 _MINIMUM_SERVER: Final = 140_000
@@ -85,6 +86,7 @@ class Catalog:
     indexes: tuple[Index, ...]
     readable: bool
     may_stage: bool
+    may_copy: bool
     tokens: str | None
     document_id: str | None
     text_search: str | None
@@ -109,7 +111,7 @@ def catalog_statement(layout: Layout) -> Statement:
 
 def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None) -> Catalog:
     """Return the catalog from the row of `catalog_statement`; `text_search` is the configuration of the store."""
-    server, encoding, version, in_path, table, columns, indexes, readable, may_stage = row
+    server, encoding, version, in_path, table, columns, indexes, readable, may_stage, may_copy = row
     by_name = {column["name"]: column for column in columns or ()}
     found = tuple(
         Index(
@@ -141,6 +143,7 @@ def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None)
         indexes=found,
         readable=bool(readable),
         may_stage=bool(may_stage),
+        may_copy=bool(may_copy),
         tokens=generated(names.tokens, TOKENS_FUNCTION),
         document_id=generated(names.document_id, "regexp_replace"),
         text_search=(

@@ -43,11 +43,27 @@ _MOST_PARAMETERS: Final = 60_000
 _LEAVES: Final = (Equals, MatchesAny, IsOneOf, ContainsAny, ContainsAll, Compare, Exists, MatchesText)
 
 
+class Raw(sql.Composable):
+    """SQL that a `Composable` was rendered to already."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+
+    def as_bytes(self, context: Any = None) -> bytes:
+        """Return the text, encoded."""
+        return str(self._obj).encode()
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        return str(self._obj)
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A piece of SQL for a WHERE clause, and the parameters it names. Null never comes out where `strict` is asked."""
 
-    clause: sql.Composable
+    clause: Raw
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -56,7 +72,7 @@ class Condition:
         return sql.SQL("coalesce({}, false)").format(self.clause)
 
 
-ALWAYS: Final = Condition(sql.SQL("true"))
+ALWAYS: Final = Condition(Raw("true"))
 
 
 def compile_condition(
@@ -87,7 +103,7 @@ def compile_condition(
             f"the filter has {len(compiler.parameters)} conditions, where one statement takes {_MOST_PARAMETERS}; "
             "use in_ or a list value, which are one condition each"
         )
-    return Condition(condition, compiler.parameters)
+    return Condition(Raw(condition.as_string(None)), compiler.parameters)
 
 
 class _Compiler:

@@ -117,7 +117,7 @@ class Connections:
             phase = _Phase()
             try:
                 with self._connection() as connection:
-                    return _run(connection, operation, phase)
+                    return _run(connection, operation, phase, not isinstance(self._source, str))
             except psycopg.Error as error:
                 pause = self._pause(error, operation, phase, attempt)
                 if pause is None:
@@ -159,6 +159,7 @@ class Connections:
                     max_size=self._max_connections,
                     timeout=self._pool_timeout,
                     kwargs=dict(_PARAMETERS),
+                    configure=_adapt,
                     name="agora-postgres",
                     open=False,
                 )
@@ -183,7 +184,7 @@ class Connections:
             phase = _Phase()
             try:
                 async with self._aconnection() as connection:
-                    return await _arun(connection, operation, phase)
+                    return await _arun(connection, operation, phase, not isinstance(self._source, str))
             except psycopg.Error as error:
                 pause = self._pause(error, operation, phase, attempt)
                 if pause is None:
@@ -241,6 +242,7 @@ class Connections:
                     size=self._max_connections,
                     timeout=self._pool_timeout,
                     parameters=_PARAMETERS,
+                    configure=_adapt,
                 )
                 self._pools[loop] = pool
             return pool
@@ -306,59 +308,72 @@ class _Phase:
         self.committing = False
 
 
-def _run(connection: Connection[Any], operation: Operation, phase: _Phase) -> Any:
+def _run(connection: Connection[Any], operation: Operation, phase: _Phase, adapt: bool) -> Any:
     phase.connected = True
     if not operation.writes and _is_free(connection):
-        return _drive(connection, operation)
+        return _drive(connection, operation, adapt)
     # A read in a caller's own transaction is undone, which leaves none of its settings behind; one on a connection
     # that opens transactions by itself must not leave that open.
     with connection.transaction(force_rollback=not operation.writes):
-        result = _drive(connection, operation)
+        result = _drive(connection, operation, adapt)
         phase.committing = operation.writes
     return result
 
 
-async def _arun(connection: AsyncConnection[Any], operation: Operation, phase: _Phase) -> Any:
+async def _arun(connection: AsyncConnection[Any], operation: Operation, phase: _Phase, adapt: bool) -> Any:
     phase.connected = True
     if not operation.writes and _is_free(connection):
-        return await _adrive(connection, operation)
+        return await _adrive(connection, operation, adapt)
     async with connection.transaction(force_rollback=not operation.writes):
-        result = await _adrive(connection, operation)
+        result = await _adrive(connection, operation, adapt)
         phase.committing = operation.writes
     return result
 
 
-def _drive(connection: Connection[Any], operation: Operation) -> Any:
+def _drive(connection: Connection[Any], operation: Operation, adapt: bool) -> Any:
     steps = operation.steps()
     try:
         with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-            _prepare(cursor)
+            if adapt:
+                _adapt(cursor)
             request = next(steps)
             while True:
-                request = steps.send(_execute(cursor, request))
+                try:
+                    answer = _execute(cursor, request)
+                except psycopg.Error as error:
+                    # The operation may have set a savepoint and know another way.
+                    request = steps.throw(error)
+                else:
+                    request = steps.send(answer)
     except StopIteration as end:
         return end.value
     finally:
         steps.close()
 
 
-async def _adrive(connection: AsyncConnection[Any], operation: Operation) -> Any:
+async def _adrive(connection: AsyncConnection[Any], operation: Operation, adapt: bool) -> Any:
     steps = operation.steps()
     try:
         async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-            _prepare(cursor)
+            if adapt:
+                _adapt(cursor)
             request = next(steps)
             while True:
-                request = steps.send(await _aexecute(cursor, request))
+                try:
+                    answer = await _aexecute(cursor, request)
+                except psycopg.Error as error:
+                    request = steps.throw(error)
+                else:
+                    request = steps.send(answer)
     except StopIteration as end:
         return end.value
     finally:
         steps.close()
 
 
-def _prepare(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
-    # On the cursor alone: a connection that was handed in keeps its own adapters.
-    cursor.adapters.register_dumper(Vector, _VectorDumper)
+def _adapt(what: psycopg.abc.AdaptContext) -> None:
+    """Teach a connection of ours to send embeddings, or one cursor of a connection that was handed in."""
+    what.adapters.register_dumper(Vector, _VectorDumper)
 
 
 def _execute(cursor: psycopg.Cursor[Any], request: Request) -> Answer:

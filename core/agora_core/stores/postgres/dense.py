@@ -43,6 +43,7 @@ class DenseSearch:
         self._probes = probes
         self._few = search.EXACT_ROWS if filter is not None else search.EXACT_ROWS_UNFILTERED
         self._counts = self._walks = False
+        self._width: int | None = None
         metric = target.layout.metric
         if metric != "l2" and not embedding.any():
             self.statement = search.first_by_id(target, filter, top_k)
@@ -63,10 +64,24 @@ class DenseSearch:
             if answer.rows[0][0] <= self._few:
                 return [row[1:] for row in answer.rows if row[1] is not None]
             answer = yield self._among_many((yield from self._share()))
-        if self._walks and len(answer.rows) < self._top_k:
-            # An index walk that ends early has looked at as much as it may; fewer rows are no answer.
+        rows = [row[1:] for row in answer.rows]
+        if not self._walks:
+            return rows
+        if len(rows) < self._top_k and self._width is None:
+            # Removed records lie in a graph until a vacuum and fill the list; an iterative scan goes past them.
+            answer = yield search.nearest(
+                self._target, self._filter, self._vector, self._top_k, width=search.SMALLEST_EF
+            )
+            rows = [row[1:] for row in answer.rows]
+        if self._target.layout.metric == "cosine" and (len(rows) < self._top_k or rows[-1][4] <= 0):
+            answer = yield search.zero_vectors(self._target, self._filter, self._top_k)
+            rows = sorted([*rows, *(row[1:] for row in answer.rows)], key=lambda row: (-row[4], row[0]))
+            del rows[self._top_k :]
+        if len(rows) < self._top_k:
+            # A walk that ends early has looked at as much as it may; fewer rows are no answer.
             answer = yield self._exact()
-        return [row[1:] for row in answer.rows]
+            rows = [row[1:] for row in answer.rows]
+        return rows
 
     def _share(self) -> Steps[float]:
         share = 1.0
@@ -80,8 +95,13 @@ class DenseSearch:
         if not search.is_walkable(self._target, self._filter is not None, self._top_k, share):
             return self._exact()
         self._walks = True
-        ef = max(search.widening(self._top_k, share), self._ef_search or 0)
-        return search.nearest(self._target, self._filter, self._vector, self._top_k, ef=ef, probes=self._probes)
+        index = self._target.catalog.vector_index
+        if index is not None and index.method == "ivfflat":
+            self._width = self._probes or search.PROBES
+        else:
+            width = max(search.widening(self._top_k, share), self._ef_search or 0)
+            self._width = None if self._filter is None and width <= search.SMALLEST_EF else width
+        return search.nearest(self._target, self._filter, self._vector, self._top_k, width=self._width)
 
     def _exact(self) -> Statement:
         return search.exact(self._target, self._filter, self._vector, self._top_k)

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 from psycopg import AsyncConnection
@@ -24,10 +24,19 @@ _LONGEST_IDLE: Final = 600.0
 class LoopPool:
     """At most `size` connections; the one used last is used next."""
 
-    def __init__(self, conninfo: str, *, size: int, timeout: float, parameters: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        size: int,
+        timeout: float,
+        parameters: Mapping[str, Any],
+        configure: Callable[[AsyncConnection[Any]], None],
+    ) -> None:
         self._conninfo = conninfo
         self._timeout = timeout
         self._parameters = parameters
+        self._configure = configure
         self._permits = asyncio.Semaphore(size)
         self._idle: deque[tuple[AsyncConnection[Any], float]] = deque()
         self._closed = False
@@ -42,7 +51,7 @@ class LoopPool:
         """
         await self._acquire()
         try:
-            connection = self._take() or await AsyncConnection.connect(self._conninfo, **self._parameters)
+            connection = self._take() or await self._connect()
             try:
                 yield connection
             finally:
@@ -66,6 +75,11 @@ class LoopPool:
         if not waiting.done():
             waiting.cancel()
             raise PoolTimeout(f"couldn't get a connection after {self._timeout:.2f} sec")
+
+    async def _connect(self) -> AsyncConnection[Any]:
+        connection = await AsyncConnection.connect(self._conninfo, **self._parameters)
+        self._configure(connection)
+        return connection
 
     def _take(self) -> AsyncConnection[Any] | None:
         limit = time.monotonic() - _LONGEST_IDLE

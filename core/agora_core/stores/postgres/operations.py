@@ -13,23 +13,14 @@ from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
 from agora_core.scoped import out_of_scope
-from agora_core.stores.postgres import search, statements
+from agora_core.stores.postgres import loading, search, statements
 from agora_core.stores.postgres.catalog import catalog_statement, check_table, read_catalog
 from agora_core.stores.postgres.connections import Operation
 from agora_core.stores.postgres.dense import DenseSearch
 from agora_core.stores.postgres.json_text import from_json_text
 from agora_core.stores.postgres.layout import Layout
-from agora_core.stores.postgres.requests import Copy, Steps
-from agora_core.stores.postgres.rows import (
-    COPY_HEADER,
-    COPY_TRAILER,
-    Vector,
-    check_storable,
-    copy_rows,
-    passage,
-    row_values,
-    vector_record,
-)
+from agora_core.stores.postgres.requests import Steps
+from agora_core.stores.postgres.rows import check_storable, passage, vector_record
 from agora_core.stores.postgres.selectivity import Selectivity
 from agora_core.stores.postgres.statements import Target
 from agora_core.validation import (
@@ -48,7 +39,6 @@ _LOAD: Final = 5_000
 """Records that are checked and encoded at once: the memory of a load of any size."""
 
 _SCAN_PAGE: Final = 500
-_ROWS_WITHOUT_STAGE: Final = 500
 
 
 class Operations:
@@ -267,6 +257,12 @@ class Operations:
 
         return Operation(steps, writes=not nothing)
 
+    def _write(self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None) -> Steps[int]:
+        written = yield from loading.write(target, batches, bound, single=self.upsert_batch_size)
+        if written >= search.EXACT_ROWS_UNFILTERED:
+            self.selectivity.forget()
+        return written
+
     def _batches(
         self, records: Iterable[VectorRecord], bound: Expression | None
     ) -> tuple[Callable[[], Iterator[RecordBatch]], bool]:
@@ -300,73 +296,6 @@ class Operations:
                 if not holds(metadata or {}):
                     raise out_of_scope(record_id)
         return batch
-
-    def _write(self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None) -> Steps[int]:
-        first = next(batches, None)
-        if first is None or not len(first):
-            return 0
-        second = next(batches, None)
-        several = [first] if second is None else [first, second]
-        if second is None and len(first) <= self.upsert_batch_size:
-            answer = yield statements.insert_rows(target, self._rows(first), bound)
-            written, expected = answer.count, len(first)
-        elif target.catalog.may_stage:
-            written, expected = yield from self._load(
-                target, itertools.chain(several, batches), bound, second is not None
-            )
-        else:
-            written, expected = yield from self._insert(target, itertools.chain(several, batches), bound)
-        if written != expected:
-            raise ScopeViolationError(
-                f"{expected - written} of {expected} records would replace records outside the scope; "
-                "nothing was written"
-            )
-        if written >= search.EXACT_ROWS_UNFILTERED:
-            self.selectivity.forget()
-        return written
-
-    def _load(
-        self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None, repeats: bool
-    ) -> Steps[tuple[int, int]]:
-        """Copy into a temporary table and merge from there."""
-        copied = 0
-
-        def pieces() -> Iterator[bytes]:
-            nonlocal copied
-            with_source = self.layout.columns.source is not None
-            yield COPY_HEADER
-            for turn, batch in enumerate(batches):
-                copied += len(batch)
-                yield from copy_rows(batch, self.layout.storage, with_source=with_source, turn=turn)
-            yield COPY_TRAILER
-
-        yield statements.create_stage(target)
-        yield Copy(statements.copy_stage(), pieces())
-        answer = yield statements.merge_stage(target, bound, repeats=repeats)
-        expected = copied
-        if repeats and bound is not None:
-            counted = yield statements.count_stage(target)
-            expected = int(counted.rows[0][0])
-        elif repeats:
-            expected = answer.count
-        yield statements.drop_stage()
-        return answer.count, expected
-
-    def _insert(
-        self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None
-    ) -> Steps[tuple[int, int]]:
-        """Insert a few hundred rows at a time, for a role that may not make temporary tables."""
-        written = expected = 0
-        for batch in batches:
-            rows = self._rows(batch)
-            for start in range(0, len(rows), _ROWS_WITHOUT_STAGE):
-                some = rows[start : start + _ROWS_WITHOUT_STAGE]
-                answer = yield statements.insert_rows(target, some, bound)
-                written, expected = written + answer.count, expected + len(some)
-        return written, expected
-
-    def _rows(self, batch: RecordBatch) -> list[tuple[Any, ...]]:
-        return [(*row[:4], Vector(row[4])) for row in row_values(batch, self.layout.storage)]
 
 
 def expression_of(filter: AnyFilter | None) -> Expression | None:

@@ -90,13 +90,9 @@ def row_values(batch: RecordBatch, storage: Storage) -> Iterator[tuple[str, str,
         yield batch.ids[n], batch.texts[n], batch.sources[n], text, vectors[n]
 
 
-def copy_rows(batch: RecordBatch, storage: Storage, *, with_source: bool, turn: int) -> Iterator[bytes]:
-    """Yield the rows of a binary COPY in pieces of about 256 kB; header and trailer are the caller's.
-
-    The last column is `turn`, so that of an id that comes again in a later batch the later one can be told.
-    """
-    fields = struct.pack("!h", 6 if with_source else 5)
-    last = _LENGTH(4) + struct.pack("!i", turn)
+def copy_rows(batch: RecordBatch, storage: Storage, *, with_source: bool) -> Iterator[bytes]:
+    """Yield the rows of a binary COPY in the order of ids, about 256 kB a piece, without header and trailer."""
+    fields = struct.pack("!h", 5 if with_source else 4)
     pieces: list[bytes] = []
     size = 0
     for record_id, text, source, metadata, vector in row_values(batch, storage):
@@ -114,7 +110,7 @@ def copy_rows(batch: RecordBatch, storage: Storage, *, with_source: bool, turn: 
             encoded = metadata.encode()
             # The binary form of jsonb is a version byte and its text.
             pieces += (_LENGTH(len(encoded) + 1), b"\x01", encoded)
-        pieces += (_LENGTH(len(vector)), vector, last)
+        pieces += (_LENGTH(len(vector)), vector)
         size += len(encoded_text) + len(vector)
         if size >= _BYTES_PER_CHUNK:
             yield b"".join(pieces)

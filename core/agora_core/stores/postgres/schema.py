@@ -110,8 +110,9 @@ def plain_indexes(layout: Layout, text_search: str | None, catalog: Catalog | No
         add("document_id_idx", sql.SQL("({})").format(sql.Identifier(document_id)))
     else:
         add("document_expr_idx", sql.SQL('(({}) COLLATE "C")').format(document_id_of_sql(sql.Identifier(columns.id))))
+    # Without fastupdate: every search would read the pending list, up to 4 MB of it, until a vacuum.
     if tokens is not None:
-        add("tokens_idx", sql.SQL("USING gin ({})").format(sql.Identifier(tokens)))
+        add("tokens_idx", sql.SQL("USING gin ({}) WITH (fastupdate = off)").format(sql.Identifier(tokens)))
     if layout.metric == "cosine":
         # pgvector's cosine indexes leave zero vectors out; this finds them, and is empty for most tables.
         add(
@@ -122,10 +123,16 @@ def plain_indexes(layout: Layout, text_search: str | None, catalog: Catalog | No
         )
     if text_search is not None:
         if stored is not None:
-            add(f"{text_search[:20]}_text_idx", sql.SQL("USING gin ({})").format(sql.Identifier(stored)))
+            add(
+                f"{text_search[:20]}_text_idx",
+                sql.SQL("USING gin ({}) WITH (fastupdate = off)").format(sql.Identifier(stored)),
+            )
         else:
             expression = tsvector_sql(sql.Identifier(columns.text), text_search)
-            add(f"{text_search[:20]}_text_expr_idx", sql.SQL("USING gin (({}))").format(expression))
+            add(
+                f"{text_search[:20]}_text_expr_idx",
+                sql.SQL("USING gin (({})) WITH (fastupdate = off)").format(expression),
+            )
     return indexes
 
 

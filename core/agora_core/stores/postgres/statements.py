@@ -6,6 +6,7 @@ the collation of a column or of the database.
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,15 +78,21 @@ class Target:
 
     def condition(self, expression: Expression | None, prefix: str = "f") -> Condition:
         """Return the condition of a filter on `t`."""
-        columns = self.layout.columns
-        tokens = self.catalog.tokens
-        return compile_condition(
-            expression,
-            metadata=self.column(columns.metadata),
-            tokens=None if tokens is None else self.column(tokens),
-            containment=tokens is None and self.catalog.has_containment_index(columns.metadata),
-            prefix=prefix,
-        )
+        return ALWAYS if expression is None else _condition(self, expression, prefix)
+
+
+# An actor's filter comes again with each of its searches.
+@functools.lru_cache(maxsize=512)
+def _condition(target: Target, expression: Expression, prefix: str) -> Condition:
+    columns = target.layout.columns
+    tokens = target.catalog.tokens
+    return compile_condition(
+        expression,
+        metadata=target.column(columns.metadata),
+        tokens=None if tokens is None else target.column(tokens),
+        containment=tokens is None and target.catalog.has_containment_index(columns.metadata),
+        prefix=prefix,
+    )
 
 
 def rendered(query: sql.Composable, *parameters: dict[str, Any]) -> Statement:
@@ -259,14 +266,28 @@ def insert_rows(target: Target, rows: Sequence[Sequence[Any]], within: Expressio
     )
 
 
-def create_stage(target: Target) -> Statement:
-    """Make the temporary table that a bulk load is copied into; it goes with the transaction."""
-    types = {
-        target.layout.columns.metadata: sql.SQL("jsonb"),
-        target.layout.columns.embedding: target.layout.vector_type,
-    }
+def any_known(target: Target, ids: Sequence[str]) -> Statement:
+    """Whether any of these ids is there already."""
     return rendered(
-        sql.SQL("CREATE TABLE {} ({}, turn int) ON COMMIT DROP").format(
+        sql.SQL("SELECT EXISTS (SELECT FROM {} AS t WHERE {} = ANY (%(ids)s::text[]))").format(
+            target.table, target.column(target.layout.columns.id)
+        ),
+        {"ids": list(ids)},
+    )
+
+
+def copy_table(target: Target) -> str:
+    """Return the COPY straight into the table."""
+    columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
+    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(target.table, columns).as_string(None)
+
+
+def create_stage(target: Target) -> Statement:
+    """Make the temporary table that records are merged from; it goes with the transaction, if not before."""
+    columns = target.layout.columns
+    types = {columns.metadata: sql.SQL("jsonb"), columns.embedding: target.layout.vector_type}
+    return rendered(
+        sql.SQL("CREATE TABLE {} ({}) ON COMMIT DROP").format(
             _STAGE,
             sql.SQL(", ").join(
                 sql.SQL("{} {}").format(sql.Identifier(name), types.get(name, sql.SQL("text")))
@@ -276,45 +297,32 @@ def create_stage(target: Target) -> Statement:
     )
 
 
-def copy_stage() -> str:
+def copy_stage(target: Target) -> str:
     """Return the COPY that fills the stage."""
-    return sql.SQL("COPY {} FROM STDIN WITH (FORMAT BINARY)").format(_STAGE).as_string(None)
+    columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
+    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(_STAGE, columns).as_string(None)
 
 
-def merge_stage(target: Target, within: Expression | None, *, repeats: bool) -> Statement:
-    """Upsert what was copied. With `repeats` an id may come more than once, and the latest turn wins."""
+def merge_stage(target: Target, within: Expression | None) -> Statement:
+    """Upsert what was copied, in the order it was copied in, which is that of ids."""
     bound = target.condition(within)
     columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
-    stage_id = sql.Identifier(target.layout.columns.id)
     return rendered(
-        sql.SQL(
-            'INSERT INTO {table} AS t ({columns}) SELECT {distinct}{columns} FROM {stage} ORDER BY {id} COLLATE "C"'
-            "{latest} {on_conflict}"
-        ).format(
-            table=target.table,
-            columns=columns,
-            distinct=sql.SQL('DISTINCT ON ({} COLLATE "C") ').format(stage_id) if repeats else sql.SQL(""),
-            stage=_STAGE,
-            id=stage_id,
-            latest=sql.SQL(", turn DESC") if repeats else sql.SQL(""),
-            on_conflict=_on_conflict(target, bound),
+        sql.SQL("INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM {stage} {on_conflict}").format(
+            table=target.table, columns=columns, stage=_STAGE, on_conflict=_on_conflict(target, bound)
         ),
         bound.parameters,
     )
 
 
+def empty_stage() -> Statement:
+    """Empty the stage for the next batch."""
+    return rendered(sql.SQL("TRUNCATE {}").format(_STAGE))
+
+
 def drop_stage() -> Statement:
-    """Drop the stage before the transaction ends, for it may be a caller's, who goes on with it."""
+    """Drop the stage."""
     return rendered(sql.SQL("DROP TABLE {}").format(_STAGE))
-
-
-def count_stage(target: Target) -> Statement:
-    """How many records the stage holds, each id once."""
-    return rendered(
-        sql.SQL('SELECT count(DISTINCT {} COLLATE "C") FROM {}').format(
-            sql.Identifier(target.layout.columns.id), _STAGE
-        )
-    )
 
 
 def lock_documents(target: Target, buckets: Sequence[int]) -> Statement:

@@ -26,34 +26,47 @@ DECLARE
     tokens text[] := '{}';
     key text;
     value jsonb;
-    token text;
+    kind text;
+    prefix text;
 BEGIN
     IF metadata IS NULL OR jsonb_typeof(metadata) <> 'object' THEN
         RETURN tokens;
     END IF;
     FOR key, value IN SELECT * FROM jsonb_each(metadata) LOOP
-        FOR token IN
-            SELECT part.kind || length(key) || ':' || key || CASE jsonb_typeof(part.value)
-                WHEN 'string' THEN 's' || (part.value #>> '{}')
-                WHEN 'number' THEN 'n' || trim_scale(part.value::numeric)
-                WHEN 'boolean' THEN CASE WHEN part.value::boolean THEN 't' ELSE 'f' END
-                WHEN 'null' THEN 'z'
-                WHEN 'array' THEN 'a'
-                ELSE 'o'
-            END
-            FROM (
-                SELECT '=', value
-                UNION ALL
-                SELECT '[', member
-                FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) AS member
-            ) AS part (kind, value)
-        LOOP
-            IF octet_length(token) > 255 THEN
-                token := '#' || encode(sha256(convert_to(token, 'UTF8')), 'hex');
-            END IF;
-            tokens := tokens || token;
-        END LOOP;
+        prefix := length(key) || ':' || key;
+        kind := jsonb_typeof(value);
+        tokens := tokens || ('=' || prefix || CASE kind
+            WHEN 'string' THEN 's' || (value #>> '{}')
+            WHEN 'number' THEN 'n' || trim_scale(value::numeric)
+            WHEN 'boolean' THEN left(value::text, 1)
+            WHEN 'null' THEN 'z'
+            WHEN 'array' THEN 'a'
+            ELSE 'o'
+        END);
+        IF kind = 'array' THEN
+            tokens := tokens || ARRAY(
+                SELECT '[' || prefix || CASE jsonb_typeof(member)
+                    WHEN 'string' THEN 's' || (member #>> '{}')
+                    WHEN 'number' THEN 'n' || trim_scale(member::numeric)
+                    WHEN 'boolean' THEN left(member::text, 1)
+                    WHEN 'null' THEN 'z'
+                    WHEN 'array' THEN 'a'
+                    ELSE 'o'
+                END
+                FROM jsonb_array_elements(value) AS member
+            );
+        END IF;
     END LOOP;
+    -- No token is longer than the text of the whole, which most often is short.
+    IF octet_length(metadata::text) > 255 THEN
+        tokens := ARRAY(
+            SELECT CASE
+                WHEN octet_length(token) > 255 THEN '#' || encode(sha256(convert_to(token, 'UTF8')), 'hex')
+                ELSE token
+            END
+            FROM unnest(tokens) AS token
+        );
+    END IF;
     RETURN tokens;
 END
 """

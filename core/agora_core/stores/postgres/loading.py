@@ -1,0 +1,122 @@
+"""Writing records: one INSERT for a few, COPY for many, straight into the table where nothing has to be replaced.
+
+A batch whose ids are all new is copied into the table itself, which is as fast as PostgreSQL takes rows. Any other is
+copied into a temporary table and merged from there with ON CONFLICT.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from psycopg import errors
+
+from agora_core.errors import ScopeViolationError
+from agora_core.filters import Expression
+from agora_core.stores.postgres import statements
+from agora_core.stores.postgres.requests import Copy, Statement, Steps
+from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, Vector, copy_rows, row_values
+from agora_core.stores.postgres.statements import Target
+from agora_core.validation import RecordBatch
+
+_ROWS_WITHOUT_STAGE: Final = 500
+
+_SAVE: Final = Statement("SAVEPOINT agora_copy")
+_RELEASE: Final = Statement("RELEASE SAVEPOINT agora_copy")
+_ROLL_BACK: Final = Statement("ROLLBACK TO SAVEPOINT agora_copy")
+
+
+def write(target: Target, batches: Iterator[RecordBatch], bound: Expression | None, *, single: int) -> Steps[int]:
+    """Upsert checked batches within the transaction that runs. Return how many records were written, each id once.
+
+    Args:
+        bound: what the records replaced must match.
+        single: up to this many records go as one INSERT.
+
+    Raises:
+        ScopeViolationError: a record to replace lies outside the bound.
+    """
+    first = next(batches, None)
+    if first is None or not len(first):
+        return 0
+    second = next(batches, None)
+    if second is None:
+        if len(first) <= single:
+            yield from _insert(target, first, bound, single)
+        else:
+            loader = _Loader(target, bound)
+            yield from loader.load(first)
+            yield from loader.finish()
+        return len(first)
+    loader = _Loader(target, bound)
+    # Eight bytes an id tell how many there were, whatever the length of the load.
+    seen = []
+    for batch in itertools.chain((first, second), batches):
+        yield from loader.load(batch)
+        seen.append(np.fromiter(map(hash, batch.ids), dtype=np.int64, count=len(batch)))
+    yield from loader.finish()
+    return len(np.unique(np.concatenate(seen)))
+
+
+class _Loader:
+    """Loads batches one after another; a later one replaces what an earlier one brought."""
+
+    def __init__(self, target: Target, bound: Expression | None) -> None:
+        self._target = target
+        self._bound = bound
+        self._staged = False
+
+    def load(self, batch: RecordBatch) -> Steps[None]:
+        target = self._target
+        if target.catalog.may_copy:
+            known = yield statements.any_known(target, batch.ids)
+            if not known.rows[0][0] and (yield from self._copied(batch)):
+                return
+        if not target.catalog.may_stage:
+            yield from _insert(target, batch, self._bound, _ROWS_WITHOUT_STAGE)
+            return
+        yield statements.empty_stage() if self._staged else statements.create_stage(target)
+        self._staged = True
+        yield Copy(statements.copy_stage(target), self._pieces(batch))
+        answer = yield statements.merge_stage(target, self._bound)
+        _check_all(answer.count, len(batch))
+
+    def finish(self) -> Steps[None]:
+        """Leave nothing behind: the transaction may be a caller's, who goes on with it."""
+        if self._staged:
+            yield statements.drop_stage()
+
+    def _copied(self, batch: RecordBatch) -> Steps[bool]:
+        """Copy into the table; False where another writer brought one of the ids in the meantime."""
+        yield _SAVE
+        try:
+            yield Copy(statements.copy_table(self._target), self._pieces(batch))
+        except errors.UniqueViolation:
+            yield _ROLL_BACK
+            return False
+        yield _RELEASE
+        return True
+
+    def _pieces(self, batch: RecordBatch) -> Iterator[bytes]:
+        layout = self._target.layout
+        yield COPY_HEADER
+        yield from copy_rows(batch, layout.storage, with_source=layout.columns.source is not None)
+        yield COPY_TRAILER
+
+
+def _insert(target: Target, batch: RecordBatch, bound: Expression | None, most: int) -> Steps[None]:
+    rows: list[tuple[Any, ...]] = [(*row[:4], Vector(row[4])) for row in row_values(batch, target.layout.storage)]
+    for start in range(0, len(rows), most):
+        some = rows[start : start + most]
+        answer = yield statements.insert_rows(target, some, bound)
+        _check_all(answer.count, len(some))
+
+
+def _check_all(written: int, expected: int) -> None:
+    if written != expected:
+        raise ScopeViolationError(
+            f"{expected - written} of {expected} records have the ids of records outside the scope of this store; "
+            "nothing was written"
+        )
