@@ -33,8 +33,7 @@ from agora_core import (
 from agora_core.fusion import adaptive_fusion
 from agora_core.retrievers import atune_hybrid
 from agora_core.testing import FakeEmbeddingProvider, FakeReranker
-
-from .doubles import AsyncStatic, Static, passages
+from tests.unit.retrievers.doubles import AsyncStatic, Static, passages
 
 ONE, TWO = passages("a", "b", "c"), passages("c", "d", first=9.0)
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from agora_core import InvalidArgumentError, LexicalRetriever, MemoryVectorStore, Passage, UnsupportedOperationError
-
-from .doubles import passages
+from tests.unit.retrievers.doubles import passages
 
 
 class LexicalStore:

@@ -9,8 +9,7 @@ import pytest
 
 from agora_core import InvalidArgumentError, Passage, RerankingError, RerankingRetriever, UnsupportedOperationError
 from agora_core.testing import FakeReranker
-
-from .doubles import AsyncStatic, Static, passages
+from tests.unit.retrievers.doubles import AsyncStatic, Static, passages
 
 WORDS = [Passage("a", "alpha", 0.9), Passage("b", "alpha beta", 0.8), Passage("c", "gamma", 0.7)]
 
