@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 
 from agora_core.calling import acall, call, given, offers
 from agora_core.embedding import aembed_query, check_query, embed_query
-from agora_core.errors import InvalidArgumentError, InvalidFilterError, RetrieverLegError
+from agora_core.errors import InvalidArgumentError, InvalidFilterError, RetrieverLegError, UnsupportedOperationError
 from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights, fuse
 from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter, Retriever
@@ -78,6 +78,7 @@ class HybridRetriever(BaseRetriever):
         Raises:
             RetrieverLegError: a leg failed; the message names it, the cause is chained.
             InvalidFilterError: a leg refused the filter.
+            UnsupportedOperationError: a leg is async only.
         """
         check_query(query)
         top_k, floor = check_top_k(top_k), check_min_score(min_score)
@@ -187,8 +188,8 @@ def _failure(task: asyncio.Future[Any]) -> BaseException | None:
 
 
 def raise_for_leg(error: BaseException, position: int, leg: object) -> NoReturn:
-    """Raise the failure of a leg under its name. A refused filter is the caller's mistake, and raised as it is."""
-    if isinstance(error, InvalidFilterError):
+    """Raise the failure of a leg under its name. What the caller did wrong is raised as it is: it says so itself."""
+    if isinstance(error, (InvalidFilterError, UnsupportedOperationError)):
         raise error
     raise RetrieverLegError(
         f"leg {position} of the hybrid ({type(leg).__name__}) failed with {type(error).__name__}; "
