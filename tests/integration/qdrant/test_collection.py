@@ -147,13 +147,15 @@ def test_keys_are_indexed_when_they_are_first_written(server: RestServer) -> Non
         "documentId": "keyword",
         "agora.v": "integer",
         field_name("tenant"): "keyword",
-        field_name("tenant", "n"): "float",
+        field_name("tenant", "n.h"): "integer",
+        field_name("tenant", "n.l"): "integer",
         field_name("year"): "keyword",
-        field_name("year", "n"): "float",
+        field_name("year", "n.h"): "integer",
+        field_name("year", "n.l"): "integer",
         field_name("flag"): "keyword",
         field_name("label"): "keyword",
     }
-    assert len(server.asked("PUT", "/index")) == 8
+    assert len(server.asked("PUT", "/index")) == 10
 
 
 def test_automatic_indexes_are_bounded(server: RestServer) -> None:
@@ -183,11 +185,11 @@ def test_named_keys_and_the_tenant_are_indexed_at_once(server: RestServer) -> No
     assert made[field_name("year")] == "keyword"
     assert made[field_name("tenant")] == {"type": "keyword", "is_tenant": True}
     assert field_name("other") not in made
-    assert len(server.asked("PUT", "/index")) == 6
+    assert len(server.asked("PUT", "/index")) == 8
     with opened(server, collection="d", index_metadata=False) as store:
         store.ensure_collection()
         store.upsert([VectorRecord("a#0", "t", [1, 0], None, {"other": 1})])
-    assert len(server.asked("PUT", "/index")) == 8
+    assert len(server.asked("PUT", "/index")) == 10
 
 
 def test_points_of_another_writer_are_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -57,13 +57,13 @@ def test_a_patch_of_a_record_without_metadata(make_store: StoreMaker) -> None:
 
 def test_concurrent_patches_of_different_keys_all_hold(make_store: StoreMaker) -> None:
     store = make_store()
-    store.upsert(chunks("d", 20))
-    patch = [threading.Thread(target=store.update_metadata, args=("d", {f"k{n}": n})) for n in range(8)]
+    store.upsert(chunks("d", 6))
+    patch = [threading.Thread(target=store.update_metadata, args=("d", {f"k{n}": n})) for n in range(4)]
     for one in patch:
         one.start()
     for one in patch:
         one.join()
-    assert store.count({f"k{n}": n for n in range(8)}) == 20
+    assert store.count({f"k{n}": n for n in range(4)}) == 6
 
 
 def test_replacing_writes_the_new_before_it_deletes_the_stale(make_store: StoreMaker, monkeypatch: Any) -> None:

@@ -10,7 +10,7 @@ from agora_core.errors import InvalidArgumentError, SchemaError
 from agora_core.records import JSON
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import qdrant_models
-from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT, FORMAT_KEY, number_key, tokens_key
+from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT, FORMAT_KEY, number_keys, tokens_key
 from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
@@ -83,7 +83,7 @@ def ensure(
         present = set(info.payload_schema)
         calls = base_indexes(settings)
         for key in dict.fromkeys([*indexed, *([tenant] if tenant else [])]):
-            calls += [tokens_index(settings, key, tenant=key == tenant), numbers_index(settings, key)]
+            calls += [tokens_index(settings, key, tenant=key == tenant), *numbers_indexes(settings, key)]
         for call in calls:
             if call.arguments["field_name"] not in present:
                 yield call
@@ -178,9 +178,10 @@ def tokens_index(settings: QdrantSettings, key: str, *, tenant: bool = False) ->
     return _index(settings, tokens_key((key,)), keyword)
 
 
-def numbers_index(settings: QdrantSettings, key: str) -> Call:
-    """Return the request for the index of a top-level key's numbers."""
-    return _index(settings, number_key((key,)), qdrant_models().PayloadSchemaType.FLOAT)
+def numbers_indexes(settings: QdrantSettings, key: str) -> list[Call]:
+    """Return the requests for the indexes of a top-level key's numbers, which are kept as two integers."""
+    schema = qdrant_models().PayloadSchemaType.INTEGER
+    return [_index(settings, name, schema) for name in number_keys((key,))]
 
 
 def _index(settings: QdrantSettings, field_name: str, schema: Any) -> Call:
@@ -206,13 +207,11 @@ def new_indexes(
     for metadata in written:
         for key, value in (metadata or {}).items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            wanted = [tokens_key((key,)), *([number_key((key,))] if number else [])]
+            wanted = [tokens_key((key,)), *(number_keys((key,)) if number else ())]
             if all(name in present or name in calls for name in wanted):
                 continue
-            made = [
-                tokens_index(settings, key, tenant=key == tenant),
-                *([numbers_index(settings, key)] if number else []),
-            ]
+            made = [tokens_index(settings, key, tenant=key == tenant)]
+            made += numbers_indexes(settings, key) if number else []
             for call in made:
                 if call.arguments["field_name"] not in present:
                     calls.setdefault(call.arguments["field_name"], call)

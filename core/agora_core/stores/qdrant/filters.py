@@ -24,12 +24,13 @@ from agora_core.filters.expressions import (
 )
 from agora_core.filters.matching import Predicate
 from agora_core.protocols import AnyFilter
+from agora_core.stores.qdrant.numbers import number_parts
 from agora_core.stores.qdrant.payload import (
     FORMAT,
     FORMAT_KEY,
     exact_token,
     member_token,
-    number_key,
+    number_keys,
     tokens_key,
     type_token,
     type_tokens,
@@ -37,10 +38,6 @@ from agora_core.stores.qdrant.payload import (
 
 if TYPE_CHECKING:
     from qdrant_client import models
-
-# Qdrant compares a range in float64. An int64 rounds monotonically to float64, and none rounds across a bound below
-# this, so such a bound is answered exactly.
-_EXACT_BOUND: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +151,9 @@ class _Compiler:
         if isinstance(node, Exists):
             return self._any(node, type_tokens(path)), True
         if isinstance(node, Compare):
-            if node.literal.type == "number" and abs(node.literal.value) < _EXACT_BOUND:
+            if node.literal.type == "number":
                 return self._range(node), True
-            return self._any(node, [type_token(path, node.literal.type)]), False
+            return self._any(node, [type_token(path, "string")]), False
         if isinstance(node, MatchesText):
             return self._any(node, [type_token(path, "string")]), False
         raise UnsupportedFilterError(f"{type(node).__name__} is no condition that Qdrant can be asked")
@@ -166,6 +163,12 @@ class _Compiler:
         return self._models.FieldCondition(key=tokens_key(node.path), match=match)
 
     def _range(self, node: Compare) -> Any:
-        side = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}[node.operator]
-        bounds = self._models.Range(**{side: float(node.literal.value)})
-        return self._models.FieldCondition(key=number_key(node.path), range=bounds)
+        """Compare both parts of a number: the high one decides, and where it is equal the low one."""
+        models = self._models
+        (high_key, low_key), (high, low) = number_keys(node.path), number_parts(node.literal.value)
+        strict = "lt" if node.operator in ("<", "<=") else "gt"
+        side = strict + ("e" if node.operator in ("<=", ">=") else "")
+        beyond = models.FieldCondition(key=high_key, range=models.Range(**{strict: float(high)}))
+        at = models.FieldCondition(key=high_key, match=models.MatchValue(value=high))
+        rest = models.FieldCondition(key=low_key, range=models.Range(**{side: float(low)}))
+        return models.Filter(should=[beyond, models.Filter(must=[at, rest])])

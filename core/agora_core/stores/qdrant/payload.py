@@ -3,13 +3,14 @@
 The payload is `id`, `documentId`, `text`, `source` and `metadata` (the last two left out where there is none), as the
 original system writes it, plus one object `agora`:
 
-    {"v": 1, "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
+    {"v": 1, "x": {"<slot>": text}, "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
 
 with one slot for each top-level metadata key, named by a digest, so that no key needs quoting in a path. `t` holds a
 token of the key's exact value, one for each member of a list, one for its JSON type, and the same for every path
-below it. `n` is the value where it is a number, `p` the numbers below it, for native ranges. Tokens are built from
-canonical JSON, so two values share one exactly when they are equal as JSON: equality on Qdrant needs no rule of its
-own, and a scalar never meets a list.
+below it. `n` is the value where it is a number, `p` the numbers below it, for native ranges, each as the two integers
+of `number_parts`. Tokens are built from canonical JSON, so two values share one exactly when they are equal as JSON:
+equality on Qdrant needs no rule of its own, and a scalar never meets a list. `x` holds, as text, the values whose
+floats the engine may change.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from typing import Any, Final
 from agora_core.filters.expressions import Path
 from agora_core.filters.literals import JsonType, Literal, canonical_json, json_type
 from agora_core.records import JSON, document_id_of
+from agora_core.stores.qdrant.numbers import exact_text, number_parts, restored
 
 FORMAT: Final = 1
 """The version of the `agora` object; points without this number are never matched by a filter that needs tokens."""
 
 FORMAT_KEY: Final = "agora.v"
+TEXTS_KEY: Final = "agora.x"
 DOCUMENT_KEY: Final = "documentId"
 
 _TYPE_LETTERS: Final[Mapping[JsonType, str]] = {
@@ -50,10 +53,11 @@ def tokens_key(path: Path) -> str:
     return f"agora.{slot_of(path[0])}.t"
 
 
-def number_key(path: Path) -> str:
-    """Return the payload path of the number at `path`, where there is one."""
+def number_keys(path: Path) -> tuple[str, str]:
+    """Return the payload paths of the high and the low part of the number at `path`, where there is one."""
     slot = f"agora.{slot_of(path[0])}"
-    return f"{slot}.n" if len(path) == 1 else f"{slot}.p.{slot_of(canonical_json(path[1:]))}"
+    place = f"{slot}.n" if len(path) == 1 else f"{slot}.p.{slot_of(canonical_json(path[1:]))}"
+    return f"{place}.h", f"{place}.l"
 
 
 def exact_token(path: Path, literal: Literal) -> str:
@@ -87,7 +91,7 @@ def _token(below: Path, kind: str, canonical: str) -> str:
 def slot_object(value: JSON) -> dict[str, Any]:
     """Return what the slot of a top-level key with this value holds."""
     tokens: dict[str, None] = {}
-    numbers: dict[str, int | float] = {}
+    numbers: dict[str, dict[str, int]] = {}
     for below, item in _paths(value, ()):
         kind = json_type(item)
         tokens[_token(below, "=", canonical_json(item))] = None
@@ -95,13 +99,18 @@ def slot_object(value: JSON) -> dict[str, Any]:
         if kind == "array":
             tokens.update(dict.fromkeys(_token(below, "~", canonical_json(member)) for member in item))
         elif kind == "number" and below:
-            numbers[slot_of(canonical_json(below))] = item
+            numbers[slot_of(canonical_json(below))] = _number(item)
     slot: dict[str, Any] = {"t": list(tokens)}
     if json_type(value) == "number":
-        slot["n"] = value
+        slot["n"] = _number(value)
     if numbers:
         slot["p"] = numbers
     return slot
+
+
+def _number(value: float) -> dict[str, int]:
+    high, low = number_parts(value)
+    return {"h": high, "l": low}
 
 
 def _paths(value: JSON, below: Path) -> Iterator[tuple[Path, JSON]]:
@@ -114,8 +123,14 @@ def _paths(value: JSON, below: Path) -> Iterator[tuple[Path, JSON]]:
 
 def filter_object(metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
     """Return the `agora` object of a point with this metadata."""
-    slots = {slot_of(key): slot_object(value) for key, value in (metadata or {}).items()}
-    return {"v": FORMAT, **slots}
+    written: dict[str, Any] = {"v": FORMAT}
+    texts: dict[str, str] = {}
+    for key, value in (metadata or {}).items():
+        slot, text = slot_of(key), exact_text(value)
+        written[slot] = slot_object(value)
+        if text is not None:
+            texts[slot] = text
+    return {**written, "x": texts} if texts else written
 
 
 def point_payload(record_id: str, text: str, source: str | None, metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
@@ -135,7 +150,17 @@ def patched_slots(effective: Mapping[str, JSON]) -> dict[str, Any]:
     return {"v": FORMAT, **slots}
 
 
+def patched_texts(effective: Mapping[str, JSON]) -> dict[str, str | None]:
+    """Return what a validated patch writes under `agora.x`: the text of a value that needs one, None to delete it."""
+    return {slot_of(key): exact_text(value) for key, value in effective.items()}
+
+
 def metadata_of(payload: Mapping[str, Any] | None) -> dict[str, JSON] | None:
-    """Return the metadata in a payload that was read, or None where there is none."""
+    """Return the metadata in a payload that was read, its floats as they were written, or None where there is none."""
     metadata = (payload or {}).get("metadata")
-    return metadata if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict):
+        return None
+    texts = ((payload or {}).get("agora") or {}).get("x")
+    if not texts:
+        return metadata
+    return {key: restored(value, texts.get(slot_of(key))) for key, value in metadata.items()}

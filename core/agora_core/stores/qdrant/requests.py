@@ -11,7 +11,7 @@ import numpy as np
 from agora_core.records import JSON, chunk_id_to_point_id
 from agora_core.stores.qdrant.filters import CompiledFilter, conjunction, qdrant_models
 from agora_core.stores.qdrant.local_mode import settled
-from agora_core.stores.qdrant.payload import DOCUMENT_KEY, patched_slots, point_payload
+from agora_core.stores.qdrant.payload import DOCUMENT_KEY, TEXTS_KEY, patched_slots, patched_texts, point_payload
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import Float32Array, RecordBatch
 
@@ -24,9 +24,9 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-# Which fields of a payload a read asks for; the tokens under `agora` are never read back.
-PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata")
-LISTING_FIELDS: Final = ("id", "metadata")
+# Which fields of a payload a read asks for; the tokens are never read back.
+PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata", TEXTS_KEY)
+LISTING_FIELDS: Final = ("id", "metadata", TEXTS_KEY)
 ID_FIELDS: Final = ("id",)
 
 
@@ -92,7 +92,11 @@ def patch(
     where: dict[str, Any] = {"filter": condition} if condition is not None else {"points": list(point_ids)}
     if settings.shard_key is not None:
         where["shard_key"] = settings.shard_key
-    parts = (("metadata", dict(effective)), ("agora", patched_slots(effective)))
+    parts = (
+        ("metadata", dict(effective)),
+        ("agora", patched_slots(effective)),
+        (TEXTS_KEY, patched_texts(effective)),
+    )
     operations = [
         models.SetPayloadOperation(set_payload=models.SetPayload(key=key, payload=payload, **where))
         for key, payload in parts

@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from qdrant_client import models
 from qdrant_client.local.payload_filters import check_filter
 
 from agora_core.errors import InvalidFilterError, UnsupportedFilterError
 from agora_core.filters import Expression, all_of, any_of, field, matches_filter, not_
-from agora_core.filters.expressions import Not
+from agora_core.filters.expressions import Compare, Not
+from agora_core.filters.literals import Literal
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, compile_for_qdrant
+from agora_core.stores.qdrant.numbers import number_parts
 from agora_core.stores.qdrant.payload import point_payload, slot_of
 from tests.golden_cases import GoldenCase, golden_params
 from tests.unit import generated
+from tests.unit.stores.qdrant.test_numbers import numbers
 
 TOKENS = f"agora.{slot_of('k')}.t"
 
@@ -67,20 +71,22 @@ def test_match_any_takes_the_whole_value_or_a_member() -> None:
     )
 
 
-def test_a_number_range_reads_the_mirror() -> None:
+def test_a_number_range_reads_both_parts_of_the_mirror() -> None:
     compiled = compile_for_qdrant(field("k") >= 3)
     assert compiled.exact
-    assert compiled.native == models.Filter(
-        must=[models.FieldCondition(key=f"agora.{slot_of('k')}.n", range=models.Range(gte=3.0))]
-    )
+    high, low = number_parts(3)
+    place = f"agora.{slot_of('k')}.n"
+    beyond = models.FieldCondition(key=f"{place}.h", range=models.Range(gt=float(high)))
+    at = models.FieldCondition(key=f"{place}.h", match=models.MatchValue(value=high))
+    rest = models.FieldCondition(key=f"{place}.l", range=models.Range(gte=float(low)))
+    assert compiled.native == models.Filter(should=[beyond, models.Filter(must=[at, rest])])
 
 
-@pytest.mark.parametrize("bound", [2**53, -(2**53), 2**63 - 1, 1e300])
-def test_a_bound_beyond_float64_is_checked_on_the_payload(bound: float) -> None:
-    compiled = compile_for_qdrant(field("k") > bound)
-    assert not compiled.exact
-    assert selects(compiled, {"k": 2**53 + 1})
-    assert not selects(compiled, {"k": "s"})
+@given(numbers, numbers, st.sampled_from(["<", "<=", ">", ">="]))
+def test_number_ranges_are_exact_to_the_last_bit(value: float, bound: float, operator: Any) -> None:
+    compiled = compile_for_qdrant(Compare(("k",), operator, Literal(bound)))
+    assert compiled.exact
+    assert selects(compiled, {"k": value}) is matches_filter({"k": value}, Compare(("k",), operator, Literal(bound)))
 
 
 @pytest.mark.parametrize("leaf", [field("k") < "m", field("k").matches_text("a")])

@@ -93,11 +93,11 @@ def test_every_read_carries_what_a_cluster_needs() -> None:
     assert batch.arguments["requests"][0].shard_key == "acme"
 
 
-def test_a_patch_is_two_merges_and_touches_no_vector() -> None:
+def test_a_patch_is_three_merges_and_touches_no_vector() -> None:
     call = requests.patch(SETTINGS, {"a": 1, "b": None}, condition=models.Filter())
     assert call.method == "batch_update_points"
     merged = [operation.set_payload for operation in call.arguments["update_operations"]]
-    assert [one.key for one in merged] == ["metadata", "agora"]
+    assert [one.key for one in merged] == ["metadata", "agora", "agora.x"]
     assert merged[0].payload == {"a": 1, "b": None}
 
 
