@@ -38,7 +38,7 @@ def vector_bytes(vectors: Float32Array, storage: Storage) -> list[bytes]:
     head = struct.pack("!HH", vectors.shape[1], 0)
     # A contiguous block of big-endian bytes, sliced: one conversion for all rows.
     block = memoryview(vectors.astype(">f2" if storage == "halfvec" else ">f4").tobytes())
-    width = len(block) // max(1, len(vectors))
+    width = vectors.shape[1] * (2 if storage == "halfvec" else 4)
     return [head + block[start : start + width] for start in range(0, len(block), width)]
 
 

@@ -54,7 +54,10 @@ def parse_text_query(query: Any, *, drop_stop_words: bool) -> TextQuery:
     excluded: list[str] = []
     for minus, phrase, word in _PART.findall(_UNSTORABLE.sub(" ", query)[:_LONGEST_QUERY]):
         if word:
-            (excluded if _EXCLUDED.match(word) else words).append(word.removeprefix("-"))
+            if _EXCLUDED.match(word):
+                excluded.append(word[1:])
+            else:
+                words.append(word)
         elif _WORD.search(phrase):
             (excluded if minus else phrases).append(phrase)
     wanted = [*words, *phrases]

@@ -1,0 +1,158 @@
+"""Filters as the server answers them, against what they mean; and the token function against Python's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg import sql
+
+from agora_core import field, matches_filter, not_
+from agora_core.filters import compile_filter
+from agora_core.stores.postgres.conditions import compile_condition
+from agora_core.stores.postgres.json_text import to_json_text
+from agora_core.stores.postgres.layout import Layout, PgVectorColumns
+from agora_core.stores.postgres.schema import document_id_of_sql, tokens_function
+from agora_core.stores.postgres.tokens import metadata_tokens
+from tests.unit import generated
+
+METADATA, TOKENS = sql.Identifier("t", "metadata"), sql.Identifier("t", "tokens")
+WAYS = [{"tokens": TOKENS}, {"tokens": None}, {"tokens": None, "containment": True}]
+
+
+@pytest.fixture(scope="module")
+def server(pg_conninfo: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(pg_conninfo, autocommit=True) as connection:
+        connection.execute(tokens_function(Layout("x", None, PgVectorColumns(), 3, "cosine")))
+        yield connection
+
+
+def answers(server: psycopg.Connection[Any], metadata: Any, filter: Any) -> list[bool]:
+    """Return what each way of writing the filter says of a record."""
+    row = sql.SQL("(SELECT m AS metadata, agora_metadata_tokens_v1(m) AS tokens FROM (SELECT %(m)s::jsonb) AS x(m))")
+    found = []
+    for way in WAYS:
+        condition = compile_condition(compile_filter(filter), metadata=METADATA, **way)  # type: ignore[arg-type]
+        query = sql.SQL("SELECT {}, (SELECT count(*) FROM {} AS t WHERE {}) FROM {} AS t").format(
+            condition.strict, row, condition.clause, row
+        )
+        text = None if metadata is None else to_json_text(metadata)
+        strict, rows = server.execute(query, {**condition.parameters, "m": text}).fetchone() or (None, None)
+        assert strict is (rows == 1)
+        found.append(strict)
+    return found
+
+
+@given(metadata=generated.metadata, filter=generated.filters)
+def test_a_filter_means_the_same_on_the_server(server: psycopg.Connection[Any], metadata: Any, filter: Any) -> None:
+    assert answers(server, metadata, filter) == [matches_filter(metadata, filter)] * 3
+
+
+HOSTILE = ["'", '"', "\\", "%s", "%(f0)s", ";--", "{", "[", "null", "\n", "\u2028", "💥", "ǅ", "İ", "ß", "x" * 3_000]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_keys_and_values(server: psycopg.Connection[Any], hostile: str) -> None:
+    record = {hostile: [hostile, {hostile: hostile}], "o": {hostile: hostile}, "s": hostile}
+    other = {hostile + "x": [hostile + "x"], "s": hostile + "x"}
+    for matching in (
+        {hostile: [hostile]},
+        {hostile: [{hostile: hostile}]},
+        {"o": {hostile: hostile}},
+        field(["o", hostile]) == hostile,
+        field("s") >= hostile,
+        field("s").matches_text(hostile),
+        field("s").matches_text(hostile.lower(), case_sensitive=False),
+        field([hostile]).contains_all([hostile]),
+        not_(field([hostile]).is_null()),
+    ):
+        assert answers(server, record, matching) == [matches_filter(record, matching)] * 3
+        assert answers(server, other, matching) == [matches_filter(other, matching)] * 3
+
+
+def test_a_key_of_a_megabyte(server: psycopg.Connection[Any]) -> None:
+    key = "k" * 1_000_000
+    assert answers(server, {key: 1}, {key: [1]}) == [True] * 3
+    assert answers(server, {key: 1}, {key + "k": [1]}) == [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "equal"),
+    [
+        (2.0**60, 2**60, True),
+        (2**53 + 1, 2.0**53, False),
+        (1e16, 10**16, True),
+        (1e23, 1e23, True),
+        (0.1, 0.1, True),
+        (5e-324, 5e-324, True),
+        (1.7976931348623157e308, 1.7976931348623157e308, True),
+        (-0.0, 0, True),
+        (1, True, False),
+        (2**63 - 1, 2.0**63, False),
+    ],
+)
+def test_numbers_are_compared_exactly(server: psycopg.Connection[Any], value: Any, other: Any, equal: bool) -> None:
+    for record, looked_for in ((value, other), (other, value)):
+        assert answers(server, {"k": record}, {"k": looked_for}) == [equal] * 3
+        assert answers(server, {"k": [record]}, {"k": [looked_for]}) == [equal] * 3
+        assert answers(server, {"k": record}, field("k").in_([looked_for])) == [equal] * 3
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab'\\é", max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.dictionaries(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), anything, max_size=4)
+)
+def test_the_server_computes_the_tokens_that_python_does(
+    server: psycopg.Connection[Any], metadata: dict[str, Any]
+) -> None:
+    row = server.execute("SELECT agora_metadata_tokens_v1(%s::jsonb)", (to_json_text(metadata),)).fetchone()
+    assert row is not None
+    assert sorted(row[0]) == sorted(metadata_tokens(metadata))
+
+
+@pytest.mark.parametrize("stored", [None, "null", "1", "[1]", '"a"'])
+def test_what_is_no_object_has_no_tokens(server: psycopg.Connection[Any], stored: str | None) -> None:
+    assert server.execute("SELECT agora_metadata_tokens_v1(%s::jsonb)", (stored,)).fetchone() == ([],)
+
+
+@given(st.text(st.sampled_from("a#0123\n\r é٣"), max_size=8))
+def test_the_server_agrees_which_document_an_id_belongs_to(server: psycopg.Connection[Any], record_id: str) -> None:
+    from agora_core import document_id_of
+
+    query = sql.SQL("SELECT {}").format(document_id_of_sql(sql.SQL("%s::text")))
+    assert server.execute(query, (record_id,)).fetchone() == (document_id_of(record_id),)
+
+
+def test_unicode_folds_without_a_locale(server: psycopg.Connection[Any]) -> None:
+    for stored, needle, matches in (
+        ("ÉCLAIR", "éclair", True),
+        ("STRASSE", "straße", False),
+        ("İstanbul", "istanbul", False),
+        ("ΣΑΣ", "σασ", True),
+        ("ǅ", "ǆ", True),
+    ):
+        filter = field("k").matches_text(needle, case_sensitive=False)
+        assert answers(server, {"k": stored}, filter) == [matches] * 3
+        assert matches_filter({"k": stored}, filter) is matches
+
+
+def test_json_text_goes_through_the_server_unchanged(server: psycopg.Connection[Any]) -> None:
+    value = {"a": [1e16, 1.0, 2**60, 1e23, 0.1, True, None, "é"], "b": {"": 5e-324}}
+    row = server.execute("SELECT (%s::jsonb)::text", (to_json_text(value),)).fetchone()
+    assert row is not None
+    assert json.loads(row[0]) == value
