@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import warnings
 from pathlib import Path
@@ -31,12 +32,21 @@ def sections() -> dict[str, list[str]]:
     }
 
 
-def run(snippet: str, namespace: dict[str, Any]) -> list[str]:
+def run(snippet: str, namespace: dict[str, Any]) -> None:
+    exec(compile(snippet, PAGE.name, "exec"), namespace)
+
+
+def texts_found(snippet: str, names: dict[str, Any]) -> list[str]:
+    """Run a snippet of its own and return what it found, best first."""
     with warnings.catch_warnings():
-        # What LangChain's packages say of themselves: that they are old, and what they leave open.
+        # What LangChain's packages say of themselves: that they are old, and which connections they leave open.
         warnings.simplefilter("ignore")
-        exec(compile(snippet, PAGE.name, "exec"), namespace)
-    return [document.page_content for document in namespace.get("found", [])]
+        namespace = dict(names)
+        run(snippet, namespace)
+        texts = [document.page_content for document in namespace["found"]]
+        del namespace
+        gc.collect()
+    return texts
 
 
 @pytest.fixture
@@ -57,8 +67,8 @@ def test_every_piece_has_a_section() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_before_and_after_find_the_same(namespace: dict[str, Any], name: str) -> None:
     before, after = sections()[name]
-    theirs = run(before, dict(namespace))
-    ours = run(after, dict(namespace))
+    theirs = texts_found(before, namespace)
+    ours = texts_found(after, namespace)
     assert sorted(theirs) == EXPECTED
     assert sorted(ours) == EXPECTED
 
