@@ -50,8 +50,9 @@ $(VENV)/.installed-bench: $(VENV)/.installed-bench
 demo: $(VENV)/.installed-demo
 	@$(BIN)/python examples/quickstart.py $(ARGS)
 
+# Tests share no state between files, so each core takes its part of them.
 test: $(VENV)/.installed-dev
-	@$(PYTEST)
+	@$(PYTEST) -n auto --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --check .
