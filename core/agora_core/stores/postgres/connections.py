@@ -80,6 +80,7 @@ class Connections:
         self._pools: dict[asyncio.AbstractEventLoop, LoopPool] = {}
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._one_at_a_time: asyncio.Lock | None = None
+        self._adapts = not isinstance(source, str)
         if isinstance(source, str):
             _check_conninfo(source)
         elif not isinstance(source, (ConnectionPool, AsyncConnectionPool, Connection, AsyncConnection)):
@@ -115,9 +116,14 @@ class Connections:
         while True:
             attempt += 1
             phase = _Phase()
+            steps = operation.steps()
             try:
+                # The first step is taken before a connection is: what asks for nothing needs none.
+                first = next(steps)
                 with self._connection() as connection:
-                    return _run(connection, operation, phase, not isinstance(self._source, str))
+                    return _run(connection, operation.writes, steps, first, phase, self._adapts)
+            except StopIteration as end:
+                return end.value
             except psycopg.Error as error:
                 pause = self._pause(error, operation, phase, attempt)
                 if pause is None:
@@ -182,9 +188,13 @@ class Connections:
         while True:
             attempt += 1
             phase = _Phase()
+            steps = operation.steps()
             try:
+                first = next(steps)
                 async with self._aconnection() as connection:
-                    return await _arun(connection, operation, phase, not isinstance(self._source, str))
+                    return await _arun(connection, operation.writes, steps, first, phase, self._adapts)
+            except StopIteration as end:
+                return end.value
             except psycopg.Error as error:
                 pause = self._pause(error, operation, phase, attempt)
                 if pause is None:
@@ -308,35 +318,37 @@ class _Phase:
         self.committing = False
 
 
-def _run(connection: Connection[Any], operation: Operation, phase: _Phase, adapt: bool) -> Any:
+def _run(
+    connection: Connection[Any], writes: bool, steps: Steps[Any], first: Request, phase: _Phase, adapt: bool
+) -> Any:
     phase.connected = True
-    if not operation.writes and _is_free(connection):
-        return _drive(connection, operation, adapt)
+    if not writes and _is_free(connection):
+        return _drive(connection, steps, first, adapt)
     # A read in a caller's own transaction is undone, which leaves none of its settings behind; one on a connection
     # that opens transactions by itself must not leave that open.
-    with connection.transaction(force_rollback=not operation.writes):
-        result = _drive(connection, operation, adapt)
-        phase.committing = operation.writes
+    with connection.transaction(force_rollback=not writes):
+        result = _drive(connection, steps, first, adapt)
+        phase.committing = writes
     return result
 
 
-async def _arun(connection: AsyncConnection[Any], operation: Operation, phase: _Phase, adapt: bool) -> Any:
+async def _arun(
+    connection: AsyncConnection[Any], writes: bool, steps: Steps[Any], first: Request, phase: _Phase, adapt: bool
+) -> Any:
     phase.connected = True
-    if not operation.writes and _is_free(connection):
-        return await _adrive(connection, operation, adapt)
-    async with connection.transaction(force_rollback=not operation.writes):
-        result = await _adrive(connection, operation, adapt)
-        phase.committing = operation.writes
+    if not writes and _is_free(connection):
+        return await _adrive(connection, steps, first, adapt)
+    async with connection.transaction(force_rollback=not writes):
+        result = await _adrive(connection, steps, first, adapt)
+        phase.committing = writes
     return result
 
 
-def _drive(connection: Connection[Any], operation: Operation, adapt: bool) -> Any:
-    steps = operation.steps()
+def _drive(connection: Connection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
     try:
         with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
             if adapt:
                 _adapt(cursor)
-            request = next(steps)
             while True:
                 try:
                     answer = _execute(cursor, request)
@@ -351,13 +363,11 @@ def _drive(connection: Connection[Any], operation: Operation, adapt: bool) -> An
         steps.close()
 
 
-async def _adrive(connection: AsyncConnection[Any], operation: Operation, adapt: bool) -> Any:
-    steps = operation.steps()
+async def _adrive(connection: AsyncConnection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
     try:
         async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
             if adapt:
                 _adapt(cursor)
-            request = next(steps)
             while True:
                 try:
                     answer = await _aexecute(cursor, request)

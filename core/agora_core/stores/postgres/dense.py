@@ -87,7 +87,7 @@ class DenseSearch:
         share = 1.0
         if self._filter is not None:
             answer = yield search.estimate(self._target, self._filter)
-            share = search.estimated_share(answer.rows[0][0])
+            share = search.estimated_share(answer.rows[0][0], self._few + 1)
         self._selectivity.remember(self._filter, share)
         return share
 

@@ -225,12 +225,15 @@ def estimate(target: Target, filter: Expression) -> Statement:
     return rendered(query, condition.parameters)
 
 
-def estimated_share(plan: Any) -> float:
-    """Return the share of rows that match, from the answer to `estimate`; 1 where the plan does not tell."""
+def estimated_share(plan: Any, at_least: int) -> float:
+    """Return the share of rows that match, from the answer to `estimate`; 1 where the plan does not tell.
+
+    `at_least` rows were seen to match: before its first ANALYZE the planner guesses far too low.
+    """
     parts = plan[0]["Plan"].get("Plans", [])
     if len(parts) != 2 or not parts[1]["Plan Rows"]:
         return 1.0
-    return min(1.0, float(parts[0]["Plan Rows"]) / float(parts[1]["Plan Rows"]))
+    return min(1.0, max(at_least, float(parts[0]["Plan Rows"])) / float(parts[1]["Plan Rows"]))
 
 
 def _operator(target: Target) -> sql.SQL:
