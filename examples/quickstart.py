@@ -118,7 +118,7 @@ def open_store(kind: str) -> Iterator[VectorStore]:
         # As root the server runs as another user, who must be able to enter the folder.
         with (
             tempfile.TemporaryDirectory(prefix="agora-demo-") as folder,
-            PgLexicalVectorStore.embedded(Path(folder) / "data", dimension=DIMENSION, language="english") as pg,
+            PgLexicalVectorStore.embedded(Path(folder) / "data", dimension=DIMENSION, text_search="english") as pg,
         ):
             yield pg
     elif kind == "qdrant":
