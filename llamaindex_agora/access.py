@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agora_core.filters import matches_filter
+from agora_core.filters import compile_filter, matches_filter
+from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.filters import Filters, to_core_filter
 
 _log = logging.getLogger(__name__)
@@ -22,20 +24,23 @@ class AccessFilterPostprocessor(BaseNodePostprocessor):
     retriever first, for what is dropped here leaves fewer nodes than were asked for.
 
     Args:
-        filter: what may pass: our mapping, an expression, or `MetadataFilters`. Required: there is no "no filter".
+        filter: what may pass: our mapping, an expression, `MetadataFilters`, or a function without arguments that
+            returns one of them, called for each query. Required: there is no "no filter".
     """
 
     _filter: Any = PrivateAttr()
     _dropped: int = PrivateAttr(default=0)
 
-    def __init__(self, filter: Filters, **kwargs: Any) -> None:
+    def __init__(self, filter: Filters | Callable[[], Filters], **kwargs: Any) -> None:
         """Check the filter.
 
         Raises:
             InvalidFilterError: the filter could not be built.
+            TypeError: an unknown keyword.
         """
+        refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
-        self._filter = to_core_filter(filter)
+        self._filter = filter if callable(filter) else compile_filter(to_core_filter(filter))
 
     @classmethod
     def class_name(cls) -> str:
@@ -50,9 +55,19 @@ class AccessFilterPostprocessor(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        kept = [node for node in nodes if matches_filter(node.node.metadata, self._filter)]
-        dropped = len(nodes) - len(kept)
+        allowed = compile_filter(to_core_filter(self._filter())) if callable(self._filter) else self._filter
+        kept, dropped = [], []
+        for node in nodes:
+            if matches_filter(node.node.metadata, allowed):
+                kept.append(node)
+            else:
+                dropped.append(node.node.node_id)
         if dropped:
-            self._dropped += dropped
-            _log.warning("dropped %d of %d nodes that the access filter does not match", dropped, len(nodes))
+            self._dropped += len(dropped)
+            _log.warning(
+                "dropped %d of %d nodes that the access filter does not match: %s",
+                len(dropped),
+                len(nodes),
+                ", ".join(map(repr, dropped)),
+            )
         return kept

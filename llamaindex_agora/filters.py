@@ -20,8 +20,9 @@ from typing import Any, Final
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from agora_core.errors import InvalidFilterError, UnsafeRemovalError
-from agora_core.filters import Expression, Field, all_of, any_of, compile_filter, field, not_
+from agora_core.filters import Expression, Field, all_of, any_of, field, not_
 from agora_core.protocols import AnyFilter
+from agora_core.scoped import frozen_filter
 
 Filters = MetadataFilters | AnyFilter
 """What a `filters` argument takes: theirs, our mapping, or an expression."""
@@ -61,7 +62,7 @@ _CONDITIONS: Final[dict[FilterCondition, Callable[..., Expression]]] = {
 
 
 def to_core_filter(filters: Filters) -> AnyFilter:
-    """Translate filters; ours pass as they are.
+    """Translate filters; ours pass as they are, copied, so that their giver can no longer change them.
 
     A key is literal, dots included. A group without filters restricts nothing, as in theirs.
 
@@ -69,8 +70,7 @@ def to_core_filter(filters: Filters) -> AnyFilter:
         InvalidFilterError: an operator or condition is unknown, or a value does not suit its operator.
     """
     if isinstance(filters, (Mapping, Expression)):
-        compile_filter(filters)
-        return filters
+        return frozen_filter(filters)
     if isinstance(filters, MetadataFilters):
         return _group(filters)
     raise InvalidFilterError(

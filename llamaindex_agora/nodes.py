@@ -31,7 +31,9 @@ NODE_ID_KEY: Final = "_agora_node_id"
 REF_DOC_KEY: Final = "_agora_ref_doc_id"
 PRIVATE_KEYS: Final = frozenset((NODE_KEY, NODE_ID_KEY, REF_DOC_KEY))
 _SOURCE_KEYS: Final = ("source", "file_name", "file_path")
-_OWN: Final = (TextNode, Node, ImageNode, IndexNode, Document, ImageDocument)
+_OWN: Final[Mapping[str | None, type[BaseNode]]] = {
+    cls.class_name(): cls for cls in (TextNode, Node, ImageNode, IndexNode, Document, ImageDocument)
+}
 
 
 def refuse_private_keys(metadata: Mapping[str, Any], *, where: str) -> None:
@@ -53,14 +55,14 @@ def record_parts(node: BaseNode) -> tuple[str, str, str | None, dict[str, JSON]]
     """
     refuse_private_keys(node.metadata, where=f"node {node.node_id!r}: metadata")
     text = node.get_content(metadata_mode=MetadataMode.NONE)
-    rest = node.model_dump(mode="json", exclude={"metadata", "embedding"})
+    rest = node.model_dump(mode="json", exclude={"id_", "metadata", "embedding"}, exclude_defaults=True)
     if rest.get("text") == text:
         del rest["text"]
     resource = rest.get("text_resource")
     if isinstance(resource, dict) and resource.get("text") == text:
         resource["text"] = None
     for related in _relations(rest):
-        if related.get("metadata") == node.metadata:
+        if related.get("metadata", {}) == node.metadata:
             # Their parsers copy a document's metadata into every relation, where a patch would not reach it.
             related["metadata"] = None
     # The id stands in the metadata as well, because a filter is what a backend restricts a search by.
@@ -99,7 +101,7 @@ def to_node(id: str, text: str, metadata: Mapping[str, JSON] | None, source: str
     rest["id_"] = id
     rest["metadata"] = shown
     for related in _relations(rest):
-        if related.get("metadata") is None:
+        if related.get("metadata", shown) is None:
             related["metadata"] = clone_metadata(shown)
     if isinstance(rest.get("text_resource"), dict):
         rest["text_resource"]["text"] = text
@@ -133,11 +135,9 @@ def _relations(rest: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _class_named(name: str | None) -> type[BaseNode]:
-    own: tuple[type[BaseNode], ...] = _OWN
-    for cls in (*own, *_subclasses(own)):
-        if cls.class_name() == name:
-            return cls
-    return TextNode
+    if name in _OWN:
+        return _OWN[name]
+    return next((cls for cls in _subclasses(_OWN.values()) if cls.class_name() == name), TextNode)
 
 
 def _subclasses(classes: Iterable[type[BaseNode]]) -> Iterator[type[BaseNode]]:

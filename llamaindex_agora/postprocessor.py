@@ -11,6 +11,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agora_core.inject import ContextInjector, RetrievalFilter
+from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.inject import core_filter_hook
 from llamaindex_agora.nodes import passage_to_node
 
@@ -50,7 +51,13 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         actor: ActorSource | None = None,
         **kwargs: Any,
     ) -> None:
-        """Check the arguments; nothing is retrieved yet."""
+        """Check the arguments; nothing is retrieved yet.
+
+        Raises:
+            InvalidArgumentError: `top_k` is below 1, or `min_score` is NaN.
+            TypeError: an unknown keyword.
+        """
+        refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         hook = core_filter_hook(retrieval_filter)
         self._injector = ContextInjector(retriever, top_k=top_k, retrieval_filter=hook, min_score=min_score)
@@ -79,5 +86,8 @@ def _text(query: QueryBundle | None) -> str:
 
 
 def _added(nodes: list[NodeWithScore], found: list[NodeWithScore]) -> list[NodeWithScore]:
-    present = {node.node.node_id for node in nodes}
-    return [*nodes, *(node for node in found if node.node.node_id not in present)]
+    # The first of an id stays: the engine's own nodes keep their scores.
+    unique: dict[str, NodeWithScore] = {}
+    for node in (*nodes, *found):
+        unique.setdefault(node.node.node_id, node)
+    return list(unique.values())

@@ -12,17 +12,18 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agora_core.calling import acall, call
+from agora_core.calling import acall, call, given
 from agora_core.errors import RerankingError
 from agora_core.records import Passage
 from agora_core.validation import check_top_k
+from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.nodes import node_to_passage, passage_to_node
 
 dispatcher = get_dispatcher(__name__)
 
 
 class AgoraReranker(BaseNodePostprocessor):
-    """A reranker of the core as a node postprocessor; it emits their rerank events and returns fresh nodes.
+    """A reranker of the core as a node postprocessor; it emits their rerank events, and leaves the scores it was given.
 
     Args:
         reranker: any object with `rerank` or `arerank`.
@@ -37,7 +38,9 @@ class AgoraReranker(BaseNodePostprocessor):
 
         Raises:
             InvalidArgumentError: `top_n` is below 1.
+            TypeError: an unknown keyword.
         """
+        refuse_unknown(type(self), kwargs)
         fields: dict[str, Any] = {"top_n": None if top_n is None else check_top_k(top_n, argument="top_n")}
         super().__init__(**fields, **kwargs)
         self._reranker = reranker
@@ -53,10 +56,8 @@ class AgoraReranker(BaseNodePostprocessor):
         if not nodes:
             return []
         query = self._start(nodes, query_bundle)
-        passages = call(
-            self._reranker, "rerank", query.query_str, [node_to_passage(n) for n in nodes], top_k=self.top_n
-        )
-        return self._end(passages)
+        passages = [node_to_passage(node) for node in nodes]
+        return self._end(nodes, call(self._reranker, "rerank", query.query_str, passages, **given(top_k=self.top_n)))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -64,8 +65,9 @@ class AgoraReranker(BaseNodePostprocessor):
         if not nodes:
             return []
         query = self._start(nodes, query_bundle)
-        given = [node_to_passage(n) for n in nodes]
-        return self._end(await acall(self._reranker, "rerank", query.query_str, given, top_k=self.top_n))
+        passages = [node_to_passage(node) for node in nodes]
+        ranked = await acall(self._reranker, "rerank", query.query_str, passages, **given(top_k=self.top_n))
+        return self._end(nodes, ranked)
 
     def _start(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> QueryBundle:
         if query is None:
@@ -75,10 +77,14 @@ class AgoraReranker(BaseNodePostprocessor):
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=model))
         return query
 
-    def _end(self, passages: Sequence[Passage]) -> list[NodeWithScore]:
-        nodes = [passage_to_node(passage) for passage in passages]
-        dispatcher.event(ReRankEndEvent(nodes=nodes))
-        return nodes
+    def _end(self, nodes: list[NodeWithScore], passages: Sequence[Passage]) -> list[NodeWithScore]:
+        own = {node.node.node_id: node.node for node in nodes}
+        unknown = [passage.id for passage in passages if passage.id not in own]
+        if unknown:
+            raise RerankingError(f"the reranker answered with the passage {unknown[0]!r}, which it was not given")
+        ranked = [NodeWithScore(node=own[passage.id], score=passage.score) for passage in passages]
+        dispatcher.event(ReRankEndEvent(nodes=ranked))
+        return ranked
 
 
 class LlamaIndexReranker:
@@ -110,12 +116,12 @@ def _nodes(passages: Sequence[Passage]) -> list[NodeWithScore]:
 
 
 def _reordered(passages: Sequence[Passage], nodes: list[NodeWithScore], top_k: int | None) -> list[Passage]:
-    given = {passage.id: passage for passage in passages}
-    unknown = [node.node.node_id for node in nodes if node.node.node_id not in given]
+    own = {passage.id: passage for passage in passages}
+    unknown = [node.node.node_id for node in nodes if node.node.node_id not in own]
     if unknown:
         raise RerankingError(f"the postprocessor answered with the node {unknown[0]!r}, which it was not given")
     ordered = [
-        replace(given[n.node.node_id], score=given[n.node.node_id].score if n.score is None else float(n.score))
+        replace(own[n.node.node_id], score=own[n.node.node_id].score if n.score is None else float(n.score))
         for n in nodes
     ]
     return ordered[:top_k]

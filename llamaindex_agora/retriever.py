@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agora_core.calling import acall, call
-from agora_core.errors import UnsupportedFilterError
-from agora_core.filters import conjoin
+from agora_core.calling import acall, acall_function, call, call_function, given
+from agora_core.filters import Expression, compile_filter, conjoin, matches_filter
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
+from agora_core.retrievers.base import at_least
 from agora_core.validation import check_min_score, check_top_k
 from llamaindex_agora.filters import Filters, to_core_filter
 from llamaindex_agora.nodes import node_to_passage, passage_to_node
 
-FilterSource = Filters | Callable[[QueryBundle], Filters]
-"""A filter, or a function of the query that gives one; it must give one, and a raise fails the retrieval."""
+FilterSource = Filters | Callable[[QueryBundle], Filters | Awaitable[Filters]]
+"""A filter, or a function of the query that gives one; it must give one, and a raise fails the retrieval.
+
+An async function serves `aretrieve` only; a sync one runs in a worker thread there.
+"""
 
 
 class AgoraRetriever(BaseRetriever):
@@ -53,47 +58,41 @@ class AgoraRetriever(BaseRetriever):
         self._top_k = check_top_k(similarity_top_k, argument="similarity_top_k")
         self._min_score = check_min_score(min_score)
         self._filter = filter if filter is None or callable(filter) else to_core_filter(filter)
+        self._scopes: tuple[AnyFilter, ...] = ()
 
     def scoped(self, filter: Filters) -> AgoraRetriever:
         """Return this retriever bounded by one more filter; both hold."""
         bound = to_core_filter(filter)
-        own = self._filter
+        view = copy(self)
+        view._scopes = (*self._scopes, bound)
+        return view
 
-        def both(query: QueryBundle) -> AnyFilter:
-            return conjoin(bound, self._bound(own, query))
-
-        return AgoraRetriever(
-            self._retriever,
-            similarity_top_k=self._top_k,
-            filter=both if callable(own) else conjoin(bound, own),
-            min_score=self._min_score,
-            callback_manager=self.callback_manager,
-        )
-
-    def _bound(self, source: Any, query: QueryBundle) -> AnyFilter:
-        return to_core_filter(source(query) if callable(source) else source)
-
-    def _options(self, query: QueryBundle) -> dict[str, Any]:
-        options: dict[str, Any] = {"top_k": self._top_k}
-        if self._filter is not None:
-            options["filter"] = self._bound(self._filter, query)
-        if self._min_score is not None:
-            options["min_score"] = self._min_score
-        return options
+    def _options(self, own: AnyFilter | None) -> dict[str, Any]:
+        bound = own
+        for scope in self._scopes:
+            bound = conjoin(scope, bound)
+        return {"top_k": self._top_k, **given(filter=bound, min_score=self._min_score)}
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        passages = call(self._retriever, "retrieve", query_bundle.query_str, **self._options(query_bundle))
+        own = self._filter
+        if callable(own):
+            own = to_core_filter(call_function(own, query_bundle, what="filter"))
+        passages = call(self._retriever, "retrieve", query_bundle.query_str, **self._options(own))
         return [passage_to_node(passage) for passage in passages]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        passages = await acall(self._retriever, "retrieve", query_bundle.query_str, **self._options(query_bundle))
+        own = self._filter
+        if callable(own):
+            own = to_core_filter(await acall_function(own, query_bundle))
+        passages = await acall(self._retriever, "retrieve", query_bundle.query_str, **self._options(own))
         return [passage_to_node(passage) for passage in passages]
 
 
 class LlamaIndexRetriever(CoreRetriever):
     """Any LlamaIndex retriever as a retriever of the core, for instance as a leg of `HybridRetriever`.
 
-    It takes no filter: theirs is fixed when it is made, and a filter that is not applied would be a hole.
+    Theirs takes its filters when it is made. A filter of a call holds all the same: what comes back is matched against
+    the nodes' metadata, by the core's rules, so that fewer may remain than were asked for and never one too many.
     """
 
     def __init__(self, retriever: BaseRetriever) -> None:
@@ -106,31 +105,31 @@ class LlamaIndexRetriever(CoreRetriever):
         """Return their nodes as passages, best first.
 
         Raises:
-            UnsupportedFilterError: a filter was given.
+            InvalidFilterError: the filter could not be built; nothing is retrieved.
         """
-        check_top_k(top_k)
-        floor = check_min_score(min_score)
-        _refuse_filter(filter)
-        return _passages(self._retriever.retrieve(query), top_k, floor)
+        wanted = _Wanted(check_top_k(top_k), _compiled(filter), check_min_score(min_score))
+        return wanted.of(self._retriever.retrieve(query))
 
     async def aretrieve(
         self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
     ) -> list[Passage]:
         """Async twin of `retrieve`."""
-        check_top_k(top_k)
-        floor = check_min_score(min_score)
-        _refuse_filter(filter)
-        return _passages(await self._retriever.aretrieve(query), top_k, floor)
+        wanted = _Wanted(check_top_k(top_k), _compiled(filter), check_min_score(min_score))
+        return wanted.of(await self._retriever.aretrieve(query))
 
 
-def _refuse_filter(filter: AnyFilter | None) -> None:
-    if filter is not None:
-        raise UnsupportedFilterError(
-            "a LlamaIndex retriever takes its filters when it is made, so this call's filter cannot be applied; "
-            "make the retriever with it, or use AgoraVectorStore"
-        )
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a call asked for, applied to what their retriever gave."""
+
+    top_k: int
+    filter: Expression | None
+    min_score: float | None
+
+    def of(self, nodes: list[NodeWithScore]) -> list[Passage]:
+        allowed = [n for n in nodes if self.filter is None or matches_filter(n.node.metadata, self.filter)]
+        return at_least(map(node_to_passage, allowed), self.min_score)[: self.top_k]
 
 
-def _passages(nodes: list[NodeWithScore], top_k: int, min_score: float | None) -> list[Passage]:
-    passages = [node_to_passage(node) for node in nodes]
-    return [p for p in passages if min_score is None or p.score >= min_score][:top_k]
+def _compiled(filter: AnyFilter | None) -> Expression | None:
+    return None if filter is None else compile_filter(filter)
