@@ -45,11 +45,10 @@ def test_quickstart(store: str) -> None:
     # The floors are well below what is measured: they catch a retriever that is broken, not one that is a bit worse.
     assert min(quality for quality, _ in table.values()) > 0.3
     assert table["hybrid"][0] > table["keyword"][0]
-    assert table["reranked"][0] > table["keyword"][0]
     ada, ben = re.findall(r"may read what is for .*?:\n((?: +[\d.-]+ .*\n)+)", printed)
-    assert ada != ben
-    assert "specialnames" in ada or "numeric-types" in ada
-    assert "specialnames" not in ben
+    assert "attribute-access.txt" in ada
+    assert "attribute-references.txt" in ben
+    assert {"attribute-access.txt", "specialnames.txt", "types.txt"} & set(ben.split()) == set()
     assert "<retrieved_context>" in printed
     assert "[1] (" in printed
     assert "The system message holds [1] (" in printed
