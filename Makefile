@@ -66,11 +66,11 @@ typecheck: $(VENV)/.installed-dev
 	@$(BIN)/python -m mypy
 
 bench: $(VENV)/.installed-bench
-	@$(BIN)/python -m tests.benchmarks $(ARGS)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ARGS)
 
 bench-quality: $(VENV)/.installed-bench
 	@test -n "$(DATA)" || { echo "give the folder of collections: make bench-quality DATA=<folder>"; exit 1; }
-	@$(BIN)/python -m tests.benchmarks quality "$(DATA)" $(ARGS)
+	@$(BIN)/python -m tests.benchmarks quality "$(DATA)" --write docs/benchmarks.md $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
