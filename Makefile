@@ -42,7 +42,7 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[all]' --group dev
 	@touch $@
 
-$(VENV)/.installed-bench: $(VENV)/.installed-bench
+$(VENV)/.installed-bench: $(VENV)/.installed-dev
 	@echo "Installing what the measurements are compared with into $(VENV)."
 	@$(PIP) install --quiet --group bench
 	@touch $@

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -18,8 +19,9 @@ from tests.contract.operations import Operation, SeededChooser, check, draw_oper
 
 T = TypeVar("T")
 
-# 40 x 50 = 2,000 operations on each backend and colour; AGORA_FUZZ_EXAMPLES asks for more.
-EXAMPLES = int(os.environ.get("AGORA_FUZZ_EXAMPLES", "40"))
+# 40 x 50 = 2,000 operations on each backend and colour; `make fuzz` draws others, and more of them, for an hour.
+FUZZ = os.environ.get("HYPOTHESIS_PROFILE") == "fuzz"
+EXAMPLES = 400 if FUZZ else 40
 STEPS = 50
 
 
@@ -72,6 +74,7 @@ def step(
             raise AssertionError(f"{backend.name}: {operation}\n expected {expected}\n got {actual}") from error
 
 
+@pytest.mark.fuzz
 def test_stores_agree_with_the_model(backends: Backends) -> None:
     """The proof: one meaning on memory, Postgres and Qdrant, in both colours."""
     StoresAgree.backends = backends
@@ -81,18 +84,19 @@ def test_stores_agree_with_the_model(backends: Backends) -> None:
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
-            derandomize="AGORA_FUZZ_EXAMPLES" not in os.environ,
+            derandomize=not FUZZ,
             suppress_health_check=list(HealthCheck),
         ),
     )
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
 def test_long_run_on_postgres_and_memory(backends: Backends, metric: str) -> None:
     """More than 20,000 operations over the three metrics: a long life of one store, where a short one hides wear."""
     chosen = [backend for backend in backends.all if backend.name in ("memory", "postgres")]
     model = PlainModelStore(metric)
     stores = [(backend, backend.empty(metric)) for backend in chosen]
-    chooser = SeededChooser(seed=len(metric))
+    chooser = SeededChooser(seed=random.randrange(2**32) if FUZZ else len(metric))
     for _ in range(7000):
         step(model, stores, draw_operation(chooser), backends.loop)
