@@ -15,6 +15,7 @@ from agora_core.inject import ContextInjector, RetrievalFilter, fold_context, re
 from agora_core.protocols import Retriever, Step
 from agora_core.records import Passage
 from langchain_agora.messages import fold_into_messages, question_in, text_of
+from langchain_agora.retriever import as_core_retriever
 from langchain_agora.scope import actor_of, translated
 
 
@@ -38,7 +39,7 @@ class InjectContext(Runnable[Any, Any]):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Retriever | Runnable[str, Any],
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,
@@ -51,7 +52,7 @@ class InjectContext(Runnable[Any, Any]):
         """Take the arguments of `ContextInjector`, and where to look in a dict.
 
         Args:
-            retriever: any retriever of the core; one of LangChain's through `LangChainRetriever`.
+            retriever: any retriever of the core or of LangChain.
             top_k: passages per call, 1 or more.
             retrieval_filter: called with the actor, returns the filter of what that actor may see; a raise, None or
                 anything that is no filter fails the call. The actor is the call's `actor=`, else
@@ -64,7 +65,7 @@ class InjectContext(Runnable[Any, Any]):
             name: the name of the step in traces.
         """
         self._injector = ContextInjector(
-            retriever,
+            as_core_retriever(retriever),
             top_k=top_k,
             retrieval_filter=translated(retrieval_filter),
             min_score=min_score,

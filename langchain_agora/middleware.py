@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
+from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
@@ -22,6 +23,7 @@ from langchain_agora.messages import (
     text_of,
     without_recorded_calls,
 )
+from langchain_agora.retriever import as_core_retriever
 from langchain_agora.scope import translated
 
 Record = Literal["state", "message", "off"]
@@ -61,7 +63,7 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Retriever | Runnable[str, Any],
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,
@@ -72,7 +74,7 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
         """Take the arguments of `ContextInjector`, and where to record the retrieval.
 
         Args:
-            retriever: any retriever of the core; one of LangChain's through `LangChainRetriever`.
+            retriever: any retriever of the core or of LangChain.
             top_k: passages per turn, 1 or more.
             retrieval_filter: called with the `context` of the run, returns the filter of what that context may see. A
                 raise, None or anything that is no filter fails the turn before the model is called; so does a run
@@ -88,7 +90,7 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
         self.record = record
         self.tools = []
         self._injector = ContextInjector(
-            retriever,
+            as_core_retriever(retriever),
             top_k=top_k,
             retrieval_filter=translated(retrieval_filter),
             min_score=min_score,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Final, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -15,7 +15,7 @@ from agora_core.calling import acall, call, given, offers
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import conjoin, matches_filter
-from agora_core.protocols import AnyFilter
+from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.base import at_least
@@ -151,12 +151,16 @@ class AgoraRetriever(ConfigAwareRetriever):
         return params
 
 
+_OWN_KEYS: Final = ("agora_source", "agora_score")
+"""The metadata keys under which a label and a score pass through LangChain's documents, and are taken out again."""
+
+
 class LangChainRetriever(CoreRetriever):
     """Any retriever of LangChain's as one of the core's: a leg of a hybrid, or the base of a reranking.
 
     A filter holds whatever the retriever does with it: what comes back is matched against the document's metadata, by
     the core's rules. Where the retriever takes filters of its own under `filter_key`, it is given them too, so that
-    the top-k are full.
+    the top-k are full. An `AgoraRetriever` comes back as it went in, with its scores and labels.
     """
 
     def __init__(
@@ -183,6 +187,9 @@ class LangChainRetriever(CoreRetriever):
         """
         if not callable(getattr(retriever, "invoke", None)):
             raise InvalidArgumentError(f"retriever must be a Runnable, got {type(retriever).__name__}")
+        if isinstance(retriever, AgoraRetriever):
+            source_key, score_key = _OWN_KEYS
+            retriever = retriever.model_copy(update={"source_key": source_key, "score_key": score_key})
         self.retriever = retriever
         self.id_key, self.source_key, self.score_key = id_key, source_key, score_key
         self._filter_key = filter_key or ("filter" if isinstance(retriever, ConfigAwareRetriever) else None)
@@ -226,8 +233,19 @@ class LangChainRetriever(CoreRetriever):
 
     def _passages(self, documents: Any, top_k: int, filter: AnyFilter | None, min_score: float | None) -> list[Passage]:
         found = to_passages(documents, id_key=self.id_key, source_key=self.source_key, score_key=self.score_key)
+        if self.score_key in _OWN_KEYS:
+            for passage in found:
+                for key in _OWN_KEYS:
+                    (passage.metadata or {}).pop(key, None)
         kept = [passage for passage in found if filter is None or matches_filter(passage.metadata, filter)]
         return at_least(kept, min_score)[:top_k]
+
+
+def as_core_retriever(retriever: Any) -> Retriever:
+    """Return a retriever of the core as it is, and one of LangChain's behind `LangChainRetriever`."""
+    if offers(retriever, "retrieve") or not callable(getattr(retriever, "invoke", None)):
+        return cast("Retriever", retriever)
+    return LangChainRetriever(retriever)
 
 
 def _takes(retriever: Any, name: str) -> bool:

@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from langchain_core.runnables import Runnable
 from langgraph.func import task
 
 from agora_core.inject import ContextInjector, RetrievalFilter, passage_to_dict
 from agora_core.protocols import Retriever
+from langchain_agora.retriever import as_core_retriever
 from langchain_agora.scope import translated
 
 # Its overloads cannot be matched by a decorator that is called with a function of unknown parameters.
@@ -17,7 +19,7 @@ _task: Any = task
 
 
 def retrieve_task(
-    retriever: Retriever,
+    retriever: Retriever | Runnable[str, Any],
     *,
     top_k: int = 5,
     retrieval_filter: RetrievalFilter | None = None,
@@ -31,7 +33,7 @@ def retrieve_task(
     The filter is derived inside the task. A resumed run reuses what the first one retrieved, whoever resumes it.
 
     Args:
-        retriever: any retriever of the core.
+        retriever: any retriever of the core or of LangChain.
         top_k: passages, 1 or more.
         retrieval_filter: called with `actor`; a raise, None or anything that is no filter fails the task.
         min_score: a floor on the retriever's scores.
@@ -46,7 +48,7 @@ def retrieve_task(
 
 
 def aretrieve_task(
-    retriever: Retriever,
+    retriever: Retriever | Runnable[str, Any],
     *,
     top_k: int = 5,
     retrieval_filter: RetrievalFilter | None = None,
@@ -90,6 +92,10 @@ async def atask_step(name: str, fn: Callable[[], Any]) -> Any:
 
 
 def _injector(
-    retriever: Retriever, top_k: int, retrieval_filter: RetrievalFilter | None, min_score: float | None
+    retriever: Retriever | Runnable[str, Any],
+    top_k: int,
+    retrieval_filter: RetrievalFilter | None,
+    min_score: float | None,
 ) -> ContextInjector:
-    return ContextInjector(retriever, top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score)
+    core = as_core_retriever(retriever)
+    return ContextInjector(core, top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from langchain_core.documents import Document
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import StructuredTool
 
 from agora_core.inject import TOOL_NAME, ContextInjector, RetrievalFilter, render_context
 from agora_core.protocols import Retriever
 from agora_core.records import Passage
 from langchain_agora.documents import to_document
+from langchain_agora.retriever import as_core_retriever
 from langchain_agora.scope import actor_of, translated
 
 DESCRIPTION: Final = (
@@ -22,7 +23,7 @@ NOTHING: Final = "No passages were found. Try other words, or say that the knowl
 
 
 def create_retrieve_tool(
-    retriever: Retriever,
+    retriever: Retriever | Runnable[str, Any],
     *,
     name: str = TOOL_NAME,
     description: str = DESCRIPTION,
@@ -38,7 +39,7 @@ def create_retrieve_tool(
     documents, for citations.
 
     Args:
-        retriever: any retriever of the core; one of LangChain's through `LangChainRetriever`.
+        retriever: any retriever of the core or of LangChain.
         name: what the model calls it by.
         description: when the model should, and how.
         top_k: passages per call, 1 or more.
@@ -49,7 +50,7 @@ def create_retrieve_tool(
         score_key: the metadata key under which the score is put; None leaves it out.
     """
     injector = ContextInjector(
-        retriever, top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score
+        as_core_retriever(retriever), top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score
     )
 
     def answer(passages: list[Passage]) -> tuple[str, list[Document]]:

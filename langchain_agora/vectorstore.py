@@ -63,11 +63,11 @@ class AgoraVectorStore(WritableVectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids in the order asked, each once; what is missing is left out."""
-        return self._documents(call(self._bound(), "get", list(ids)))
+        return self._documents(call(self._bound(), "get", ids))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Async twin of `get_by_ids`."""
-        return self._documents(await acall(await self._abound(), "get", list(ids)))
+        return self._documents(await acall(await self._abound(), "get", ids))
 
     def similarity_search(  # type: ignore[override]
         self, query: str, k: int = 4, filter: AnyFilter | None = None, *, min_score: float | None = None

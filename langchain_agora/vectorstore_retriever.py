@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -14,7 +14,9 @@ from pydantic import ConfigDict, model_validator
 
 from agora_core.filters import conjoin
 from langchain_agora.filters import to_core_filter
-from langchain_agora.scope import bound_config
+from langchain_agora.scope import Scope, bound_config
+
+RetrieverT = TypeVar("RetrieverT", bound="AgoraVectorStoreRetriever")
 
 
 class ConfigAwareRetriever(BaseRetriever):
@@ -44,6 +46,11 @@ class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
     """LangChain's vector store retriever, with a filter that a call can narrow and not replace."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    def scoped(self: RetrieverT, scope: Scope) -> RetrieverT:
+        """Return a view in which `scope` always holds; see `AgoraVectorStore.scoped`."""
+        vectorstore: Any = self.vectorstore
+        return self.model_copy(update={"vectorstore": vectorstore.scoped(scope)})
 
     @model_validator(mode="before")
     @classmethod

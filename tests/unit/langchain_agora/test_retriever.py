@@ -286,6 +286,26 @@ def test_scores_under_a_key_serve_a_floor(run: Run) -> None:
         run(LangChainRetriever(Theirs(documents=[])), "retrieve", "x", min_score=0.6)
 
 
+def test_a_retriever_of_ours_comes_back_as_it_went_in(run: Run) -> None:
+    core = Core()
+    there = AgoraRetriever(retriever=core, score_key="mine")
+    first, second = run(LangChainRetriever(there), "retrieve", "x")
+    assert first == core.passages[0]
+    assert second == Passage("faq#1", "Notice is 3 months.", 0.4, None, {})
+    assert run(LangChainRetriever(there), "retrieve", "x", min_score=0.5)[0].id == "faq#0"
+    assert len(run(LangChainRetriever(there), "retrieve", "x", min_score=0.5)) == 1
+
+
+def test_a_retriever_over_vectors_is_scoped_like_the_store(run: Run) -> None:
+    vectors = AgoraVectorStore(MemoryVectorStore(), FakeEmbeddingProvider())
+    vectors.add_texts(["leave a", "leave b"], [{"tenant": "a"}, {"tenant": "b"}], ids=["a", "b"])
+    retriever = vectors.as_retriever(search_kwargs={"k": 5}).scoped(by_config)
+    assert type(retriever) is type(vectors.as_retriever())
+    for tenant in "ab":
+        found = run(retriever, "invoke", "leave", {"configurable": {"tenant": tenant}}, filter={})
+        assert [document.id for document in found] == [tenant]
+
+
 def test_k_and_filter_are_pushed_down_where_they_are_obeyed(run: Run) -> None:
     core = Core()
     run(LangChainRetriever(AgoraRetriever(retriever=core)), "retrieve", "x", top_k=2, filter={"acl": ["all"]})
