@@ -156,11 +156,13 @@ class BM25Index:
         self._free.extend(stale)
         if blocks is not None:
             self.postings.install_all(blocks)
-            self._forget_unused(0, len(self.vocabulary.words))
         else:
             new_rows = at[counted.texts]
             self.postings.apply(*_difference(old_terms, old_rows, counted.terms, new_rows, counted.frequencies))
-            self._forget_gone(old_terms)
+
+        # A number may stand for another term while zeros of the old one wait in its block: reading passes them over.
+        self.vocabulary.forget(old_terms[self.document_frequency[old_terms] == 0].tolist())
+        self.vocabulary.compact()
 
     def plan_fold(self) -> Fold | None:
         """Return the next piece of tidying for `install`, None where nothing is due. Readers may run."""
@@ -169,9 +171,6 @@ class BM25Index:
     def install(self, fold: Fold) -> None:
         """Put a planned fold in place."""
         self.postings.install(*fold)
-        for block in fold[2]:
-            self._forget_unused(block.first, block.stop)
-        self.vocabulary.compact()
 
     def columns(self) -> IndexColumns:
         """Return everything as columns, the taken rows numbered anew in their order. No writer may run."""
@@ -227,17 +226,6 @@ class BM25Index:
         reused = min(int(np.count_nonzero(~self.taken[np.asarray(rows, np.int64)])), len(self._free))
         if reused:
             del self._free[-reused:]
-
-    def _forget_gone(self, terms: Int64Array) -> None:
-        """Forget those of `terms` that no passage holds; one that left zeros in a block waits for its folding."""
-        gone = terms[self.document_frequency[terms] == 0].tolist()
-        if gone:
-            self.vocabulary.forget([number for number in gone if not self.postings.has_zeros(number)])
-            self.vocabulary.compact()
-
-    def _forget_unused(self, first: int, stop: int) -> None:
-        unused = np.flatnonzero(self.document_frequency[first:stop] == 0) + first
-        self.vocabulary.forget(unused.tolist())
 
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)

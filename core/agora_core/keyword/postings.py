@@ -88,10 +88,6 @@ class Postings:
             return rows, frequencies
         return _merged(rows, frequencies, *_split(np.sort(_packed(tail))))
 
-    def has_zeros(self, term: int) -> bool:
-        """Say whether the block of `term` still has places of postings that were taken away."""
-        return term in self._zeros
-
     # ------------------------------------------------------------------------------------------------- writing
     def apply(
         self,
