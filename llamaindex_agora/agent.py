@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from llama_index.core.agent.workflow import AgentOutput, FunctionAgent, ToolCallResult
 from llama_index.core.agent.workflow.agent_context import AgentContext
+from llama_index.core.agent.workflow.base_agent import WORKFLOW_KWARGS
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import BaseMemory
@@ -14,6 +15,7 @@ from llama_index.core.tools import AsyncBaseTool, ToolOutput
 from llama_index.core.workflow import Context
 
 from agora_core.inject import RetrievalFilter, passages_from_step
+from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.inject import InjectContext, fold_into_messages, last_user_text
 from llamaindex_agora.postprocessor import ActorSource, read_actor
 
@@ -29,8 +31,8 @@ class InjectingFunctionAgent(FunctionAgent):
     The filter is derived and the passages are fetched in one step, whose result is kept in `ctx.store`. So the model
     calls of a turn, and a context that was saved, loaded in another process and resumed, see the same passages and do
     not retrieve again: nor does a turn that failed and is run again on its context with the same message. A turn that
-    ended leaves nothing to the next. The retrieval appears in the stream and among the turn's tool calls; the model
-    sees the block only.
+    ended leaves nothing to the next. The agents of an AgentWorkflow retrieve each for itself, by its own filter. The
+    retrieval appears in the stream and among the turn's tool calls; the model sees the block only.
 
     Args:
         retriever: any core retriever.
@@ -55,7 +57,13 @@ class InjectingFunctionAgent(FunctionAgent):
         actor: ActorSource | None = None,
         **kwargs: Any,
     ) -> None:
-        """Check the arguments; nothing is retrieved yet."""
+        """Check the arguments; nothing is retrieved yet.
+
+        Raises:
+            InvalidArgumentError: `top_k` is below 1, or `min_score` is NaN.
+            TypeError: an unknown keyword.
+        """
+        refuse_unknown(type(self), kwargs, also=WORKFLOW_KWARGS)
         super().__init__(**kwargs)
         self._inject = InjectContext(retriever, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
         self._actor = actor
@@ -68,15 +76,18 @@ class InjectingFunctionAgent(FunctionAgent):
         return await super().take_step(ctx, fold_into_messages(llm_input, passages), tools, memory)
 
     async def finalize(self, ctx: Context, output: AgentOutput, memory: BaseMemory) -> AgentOutput:
-        """End a turn: the next one retrieves anew."""
+        """End a turn: the next one retrieves anew. Where the agent hands over to another, the turn goes on."""
         output = await super().finalize(ctx, output, memory)
-        await ctx.store.set(STATE_KEY, None)
+        if await ctx.store.get("current_agent_name", default=self.name) == self.name:
+            await ctx.store.set(STATE_KEY, None)
         return output
 
     async def _retrieved(self, ctx: AgentContext, llm_input: list[ChatMessage]) -> list[dict[str, Any]]:
         query = await ctx.store.get("user_msg_str", default=None) or last_user_text(llm_input)
-        kept = await ctx.store.get(STATE_KEY, default=None)
-        if kept is not None and kept["query"] == query:
+        turn: dict[str, Any] = await ctx.store.get(STATE_KEY, default=None) or {}
+        calls = list(await ctx.store.get(_TOOL_CALLS, default=None) or [])
+        kept = turn.get(self.name)
+        if kept is not None and kept["query"] == query and _goes_on(kept, calls):
             result: list[dict[str, Any]] = kept["passages"]
             return result
         found = await self._inject.aretrieve(
@@ -84,26 +95,34 @@ class InjectingFunctionAgent(FunctionAgent):
         )
         call = found.tool_call
         passages = [] if call is None else call["result"]
-        # Kept before it is told: a crash between the two may lose the event, never the retrieval.
-        await ctx.store.set(STATE_KEY, {"query": query, "passages": passages})
-        if call is not None:
-            await self._record(ctx, call)
+        event = None if call is None else _as_event(call)
+        # What a turn left that failed, and that this one is not, stays out of this one's tool calls.
+        stale = None if kept is None else kept["call_id"]
+        calls = [item for item in calls if stale is None or item.tool_id != stale]
+        await ctx.store.set(_TOOL_CALLS, calls if event is None else [*calls, event])
+        mine = {"query": query, "passages": passages, "call_id": None if event is None else event.tool_id}
+        await ctx.store.set(STATE_KEY, {**turn, self.name: mine})
+        if event is not None:
+            ctx.write_event_to_stream(event)
         return passages
 
-    async def _record(self, ctx: AgentContext, call: dict[str, Any]) -> None:
-        ids = ", ".join(passage["id"] for passage in call["result"])
-        event = ToolCallResult(
+
+def _goes_on(kept: dict[str, Any], calls: list[Any]) -> bool:
+    """Say whether the turn of a retrieval goes on: LlamaIndex forgets a turn's tool calls however it ends."""
+    return kept["call_id"] is None or any(item.tool_id == kept["call_id"] for item in calls)
+
+
+def _as_event(call: dict[str, Any]) -> ToolCallResult:
+    ids = ", ".join(passage["id"] for passage in call["result"])
+    return ToolCallResult(
+        tool_name=call["name"],
+        tool_kwargs=call["args"],
+        tool_id=call["id"],
+        tool_output=ToolOutput(
             tool_name=call["name"],
-            tool_kwargs=call["args"],
-            tool_id=call["id"],
-            tool_output=ToolOutput(
-                tool_name=call["name"],
-                content=f"{len(call['result'])} passages: {ids}",
-                raw_input=call["args"],
-                raw_output=call["result"],
-            ),
-            return_direct=False,
-        )
-        calls = await ctx.store.get(_TOOL_CALLS, default=[])
-        await ctx.store.set(_TOOL_CALLS, [*calls, event])
-        ctx.write_event_to_stream(event)
+            content=f"{len(call['result'])} passages: {ids}",
+            raw_input=call["args"],
+            raw_output=call["result"],
+        ),
+        return_direct=False,
+    )

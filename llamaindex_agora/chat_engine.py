@@ -7,10 +7,11 @@ whole prompt as a template, so that braces a user types are replaced. A postproc
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Generator
 from threading import Thread
 from typing import Any
 
-from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
 from llama_index.core.llms import LLM
 from llama_index.core.memory import BaseMemory, Memory
@@ -27,14 +28,16 @@ from llamaindex_agora.postprocessor import ActorSource, read_actor
 class AgoraContextChatEngine(BaseChatEngine):
     """Retrieves once for each message and answers with the passages in the system prompt.
 
+    The conversation remembers a message together with its answer: where the retrieval or the model fails, it stays as
+    it was.
+
     Args:
         retriever: any core retriever.
         llm: the chat model; None is LlamaIndex's `Settings.llm`.
         memory: the conversation; None is a new one.
         system_prompt: what stands before the block.
         top_k: passages per message, 1 or more.
-        retrieval_filter: called with the actor of the message; a raise, or anything but a filter, fails the message,
-            and the conversation stays as it was.
+        retrieval_filter: called with the actor of the message; a raise, or anything but a filter, fails the message.
         min_score: a floor on the retriever's scores; None keeps all.
         actor: who asks: a function without arguments or a context variable; None gives the hook None.
     """
@@ -70,27 +73,37 @@ class AgoraContextChatEngine(BaseChatEngine):
     def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
         """Answer a message. `chat_history` replaces the conversation so far."""
         found = self._inject.retrieve([_user(message)], actor=read_actor(self._actor))
-        self._begin(message, chat_history)
-        answer = self._llm.chat(self._messages(self._memory.get(), found)).message
+        if chat_history is not None:
+            self._memory.set(chat_history)
+        answer = self._llm.chat(self._messages(self._memory.get(input=message), message, found)).message
+        self._memory.put(_user(message))
         self._memory.put(answer)
         return AgentChatResponse(str(answer.content), sources=_sources(found), source_nodes=_nodes(found))
 
     async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
         """Async twin of `chat`."""
         found = await self._inject.aretrieve([_user(message)], actor=read_actor(self._actor))
-        await self._abegin(message, chat_history)
-        answer = (await self._llm.achat(self._messages(await self._memory.aget(), found))).message
+        if chat_history is not None:
+            await self._memory.aset(chat_history)
+        messages = self._messages(await self._memory.aget(input=message), message, found)
+        answer = (await self._llm.achat(messages)).message
+        await self._memory.aput(_user(message))
         await self._memory.aput(answer)
         return AgentChatResponse(str(answer.content), sources=_sources(found), source_nodes=_nodes(found))
 
     def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
         """Answer a message piece by piece."""
         found = self._inject.retrieve([_user(message)], actor=read_actor(self._actor))
-        self._begin(message, chat_history)
+        if chat_history is not None:
+            self._memory.set(chat_history)
+        stream = self._llm.stream_chat(self._messages(self._memory.get(input=message), message, found))
+
+        def remembered() -> Generator[ChatResponse, None, None]:
+            yield from stream
+            self._memory.put(_user(message))
+
         response = StreamingAgentChatResponse(
-            chat_stream=self._llm.stream_chat(self._messages(self._memory.get(), found)),
-            sources=_sources(found),
-            source_nodes=_nodes(found),
+            chat_stream=remembered(), sources=_sources(found), source_nodes=_nodes(found)
         )
         writer = Thread(target=response.write_response_to_history, args=(self._memory,), daemon=True)
         response.write_response_to_history_thread = writer
@@ -102,26 +115,25 @@ class AgoraContextChatEngine(BaseChatEngine):
     ) -> StreamingAgentChatResponse:
         """Async twin of `stream_chat`."""
         found = await self._inject.aretrieve([_user(message)], actor=read_actor(self._actor))
-        await self._abegin(message, chat_history)
-        stream = await self._llm.astream_chat(self._messages(await self._memory.aget(), found))
-        response = StreamingAgentChatResponse(achat_stream=stream, sources=_sources(found), source_nodes=_nodes(found))
+        if chat_history is not None:
+            await self._memory.aset(chat_history)
+        stream = await self._llm.astream_chat(self._messages(await self._memory.aget(input=message), message, found))
+
+        async def remembered() -> AsyncGenerator[ChatResponse, None]:
+            async for piece in stream:
+                yield piece
+            await self._memory.aput(_user(message))
+
+        response = StreamingAgentChatResponse(
+            achat_stream=remembered(), sources=_sources(found), source_nodes=_nodes(found)
+        )
         response.awrite_response_to_history_task = asyncio.create_task(
             response.awrite_response_to_history(self._memory)
         )
         return response
 
-    def _begin(self, message: str, chat_history: list[ChatMessage] | None) -> None:
-        if chat_history is not None:
-            self._memory.set(chat_history)
-        self._memory.put(_user(message))
-
-    async def _abegin(self, message: str, chat_history: list[ChatMessage] | None) -> None:
-        if chat_history is not None:
-            await self._memory.aset(chat_history)
-        await self._memory.aput(_user(message))
-
-    def _messages(self, history: list[ChatMessage], found: Injection) -> list[ChatMessage]:
-        return fold_into_messages([*self._prefix, *history], found.passages)
+    def _messages(self, history: list[ChatMessage], message: str, found: Injection) -> list[ChatMessage]:
+        return fold_into_messages([*self._prefix, *history, _user(message)], found.passages)
 
 
 def _user(message: str) -> ChatMessage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
@@ -12,6 +12,8 @@ from agora_core.inject import ContextInjector, Injection, RetrievalFilter, fold_
 from agora_core.protocols import Step
 from agora_core.records import Passage
 from llamaindex_agora.filters import to_core_filter
+
+_SYSTEM_ROLES: Final = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 
 def core_filter_hook(hook: RetrievalFilter | None) -> RetrievalFilter | None:
@@ -48,7 +50,7 @@ def fold_into_messages(messages: Sequence[ChatMessage], passages: Sequence[Passa
     if not passages:
         return copies
     for message in copies:
-        if message.role == MessageRole.SYSTEM:
+        if message.role in _SYSTEM_ROLES:
             if all(isinstance(block, TextBlock) for block in message.blocks) and len(message.blocks) <= 1:
                 message.blocks = [TextBlock(text=fold_context(message.content or "", passages))]
             else:
