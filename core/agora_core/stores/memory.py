@@ -37,9 +37,9 @@ from agora_core.validation import (
 
 _REMEMBERED_FILTERS: Final = 256
 _SCAN_BATCH: Final = 256
-# Marked rows are swept once there are this many, and more than a quarter of the live ones.
+# Marked rows are swept once there are this many, and more than a sixth of the live ones.
 _SWEPT_FROM: Final = 64
-_SWEPT_SHARE: Final = 4
+_SWEPT_SHARE: Final = 6
 _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 
 StoreT = TypeVar("StoreT", bound="MemoryVectorStore")
@@ -347,13 +347,15 @@ class MemoryVectorStore(BaseVectorStore):
         table.kill(stale)
         if len(batch):
             table.append(batch)
-        self._changed()
+        self._changed(len(batch))
 
-    def _changed(self) -> None:
+    def _changed(self, room: int = 0) -> None:
+        """Follow a write; where rows are swept, there will be `room` for as many new ones beside the next marked."""
         self._selections.clear()
         table = self._table
-        if table.dead_count > max(_SWEPT_FROM, len(table) // _SWEPT_SHARE):
-            table.compact()
+        most = max(_SWEPT_FROM, len(table) // _SWEPT_SHARE)
+        if table.dead_count > most:
+            table.compact(most + room)
 
     def _kill(self, rows: list[int]) -> int:
         if rows:

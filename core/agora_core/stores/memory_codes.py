@@ -88,14 +88,17 @@ def encode(vectors: Float32Array) -> tuple[Int8Array, Float32Array, Float32Array
     scales = peaks * np.float32(1.0 / _LEVELS)
     # A scale that float32 holds only in part, or not at all, is not divided by.
     scales[scales < _SMALLEST_SCALE] = 1.0
-    codes = np.rint(vectors / scales[:, None])
-    np.clip(codes, -_LEVELS, _LEVELS, out=codes)
-    residuals = vectors - codes * scales[:, None]
+    # At most 127 and a rounding, so no code leaves its range.
+    rounded = vectors * (np.float32(1.0) / scales)[:, None]
+    np.rint(rounded, out=rounded)
+    codes = rounded.astype(np.int8)
+    rounded *= scales[:, None]
+    np.subtract(vectors, rounded, out=rounded)
     lost, rounding = _RESIDUAL_ROUNDING
     # The length of a vector is at most its peak times the root of its dimension.
     whole = peaks * np.float32(vectors.shape[1] ** 0.5 * rounding)
-    errors = np.sqrt(np.vecdot(residuals, residuals)) * np.float32(lost) + whole
-    return codes.astype(np.int8), scales, errors
+    errors = np.sqrt(np.vecdot(rounded, rounded)) * np.float32(lost) + whole
+    return codes, scales, errors
 
 
 def candidates(
@@ -142,7 +145,7 @@ def candidates(
         # Of float32 arithmetic on numbers of this size, some roundings.
         slack = 1e-6 * largest_norm * (norm + (0.0 if subtracted is None else largest_norm)) + 1e-36
         shared = largest_norm * error + slack
-        kth = _kth_largest(scores, wanted)
+        kth = kth_largest(scores, wanted)
         # A first cut by the widest bound of all, and where that leaves many, a second by the bounds of the rows.
         threshold = kth - 2 * (view.largest_error * (norm + error) + shared) / unit if unit > 0 else -np.inf
         kept = np.flatnonzero(scores >= threshold)
@@ -157,7 +160,7 @@ def _within(
     scores: npt.NDArray[np.float32], widths: npt.NDArray[Any], wanted: int, shared: float
 ) -> npt.NDArray[np.bool_]:
     """Say which rows may be among the best by the bounds of their own, `scores` plus or minus `widths` and `shared`."""
-    within: npt.NDArray[np.bool_] = scores + widths >= _kth_largest(scores - widths, wanted) - 2 * shared
+    within: npt.NDArray[np.bool_] = scores + widths >= kth_largest(scores - widths, wanted) - 2 * shared
     return within
 
 
@@ -186,7 +189,7 @@ def _dot(queries: Int8Array, codes: Int8Array) -> npt.NDArray[np.float32]:
     return products.reshape(len(queries), len(codes))
 
 
-def _kth_largest(values: npt.NDArray[np.float32], k: int) -> float:
+def kth_largest(values: npt.NDArray[np.float32], k: int) -> float:
     """Return a number that at least `k` of `values` reach: the k-th largest, or a little less where that is quicker."""
     groups = len(values) // _GROUP
     if groups >= 8 * k:

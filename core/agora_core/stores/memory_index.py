@@ -58,7 +58,7 @@ class Posting:
 
     def __init__(self, rows: Iterable[int] = ()) -> None:
         self.rows = array("i", rows)
-        self._edits: dict[int, bool] = {}
+        self._edits: dict[int, bool] | None = None
 
     def append(self, row: int) -> None:
         """Add a row that is not below the last one."""
@@ -67,8 +67,8 @@ class Posting:
 
     def insert(self, row: int) -> None:
         """Add any row."""
-        if self._edits or len(self.rows) > _SHIFTED:
-            self._edits[row] = True
+        if self._edits is not None or len(self.rows) > _SHIFTED:
+            self._note(row, True)
             return
         place = bisect_left(self.rows, row)
         if place == len(self.rows) or self.rows[place] != row:
@@ -76,12 +76,17 @@ class Posting:
 
     def discard(self, row: int) -> None:
         """Take a row out, where it is in."""
-        if self._edits or len(self.rows) > _SHIFTED:
-            self._edits[row] = False
+        if self._edits is not None or len(self.rows) > _SHIFTED:
+            self._note(row, False)
             return
         place = bisect_left(self.rows, row)
         if place < len(self.rows) and self.rows[place] == row:
             del self.rows[place]
+
+    def _note(self, row: int, held: bool) -> None:
+        if self._edits is None:
+            self._edits = {}
+        self._edits[row] = held
 
     def read(self) -> npt.NDArray[np.int32]:
         """Return the rows as an array of their own."""
@@ -93,7 +98,7 @@ class Posting:
         added = np.fromiter(self._edits.values(), dtype=bool, count=len(self._edits))
         untouched = rows[~np.isin(rows, edited)]
         rows = np.union1d(untouched, edited[added]).astype(np.int32)
-        self.rows, self._edits = array("i", rows.tobytes()), {}
+        self.rows, self._edits = array("i", rows.tobytes()), None
         return rows
 
     def compact(self, moved: npt.NDArray[np.int32], place: list[int]) -> bool:

@@ -206,8 +206,11 @@ class RowTable:
         self.index.update(row, self.metadata[row] or {}, metadata, keys)
         self.metadata[row] = metadata
 
-    def compact(self) -> None:
-        """Move the live rows together, into new arrays and lists: a search may still read the old ones."""
+    def compact(self, room: int) -> None:
+        """Move the live rows together, into new arrays and lists with `room` for more rows.
+
+        New ones, for a search may still read the old.
+        """
         alive = self._alive[: len(self.ids)].copy()
         chosen = alive.tolist()
         moved = np.cumsum(alive, dtype=np.int32) - 1
@@ -223,8 +226,7 @@ class RowTable:
             for key, rows in self.documents.items()
         }
         self.index.compact(self.metadata, moved)
-        # Room for as many new rows as make the next sweep due.
-        self._move_to(max(_SMALLEST, len(self.ids) + len(self.ids) // 3), np.flatnonzero(alive))
+        self._move_to(max(_SMALLEST, len(self.ids) + room), np.flatnonzero(alive))
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
         self._dead_count = 0
         norms = self._norms[: len(self.ids)]
