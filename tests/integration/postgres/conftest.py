@@ -49,19 +49,21 @@ BIG_TABLE = "big_table"
 @pytest.fixture(scope="session")
 def big_table(pg_conninfo: str) -> str:
     """A table of 100,000 rows, made by the server itself; `share` holds each selectivity that a row is part of."""
-    store = PgLexicalVectorStore(pg_conninfo, table=BIG_TABLE, dimension=BIG_DIMENSION, index="after")
+    store = PgLexicalVectorStore(
+        pg_conninfo, table=BIG_TABLE, dimension=BIG_DIMENSION, index="after", hnsw_ef_construction=40
+    )
     store.ensure_schema()
     with psycopg.connect(pg_conninfo, autocommit=True) as connection:
         connection.execute("SELECT setseed(0.5)")
         connection.execute(
             sql.SQL(
                 "INSERT INTO {} (id, text, source, metadata, embedding) "
-                "SELECT 'd' || n / 4 || '#' || n % 4, "
-                "'common w' || n % 1000 || ' v' || n % 77, 's', "
+                "SELECT 'd' || n / 4 || '#' || n %% 4, "
+                "'common w' || n %% 1000 || ' v' || n %% 77, 's', "
                 "jsonb_build_object('n', n, 'share', (SELECT coalesce(jsonb_agg(p), '[]') FROM "
                 "unnest(ARRAY[50, 20, 10, 5, 3, 1]) AS p WHERE (n * 7919) %% 100 < p), "
                 "'rare', CASE WHEN n %% 1000 = 0 THEN 'yes' ELSE 'no' END), "
-                "(SELECT array_agg(random() - 0.5 + 0 * n) FROM generate_series(1, 8))::vector(8) "
+                "ARRAY(SELECT random() - 0.5 FROM generate_series(1, 8 + 0 * n))::vector(8) "
                 "FROM generate_series(0, %s) AS n"
             ).format(sql.Identifier(BIG_TABLE)),
             (BIG - 1,),

@@ -196,12 +196,27 @@ def delete(target: Target, ids: Sequence[str], within: Expression | None) -> Sta
 def remove_documents(target: Target, document_ids: Sequence[str], within: Expression | None) -> Statement:
     """Delete the chunks of documents."""
     bound = target.condition(within)
+    locked = _locked(target, sql.SQL("{} = ANY (%(documents)s::text[])").format(target.document_id), bound)
     return rendered(
-        sql.SQL("DELETE FROM {} AS t WHERE {} = ANY (%(documents)s::text[]) AND {}").format(
-            target.table, target.document_id, bound.clause
+        sql.SQL("{} DELETE FROM {} AS t USING locked WHERE {} = locked.key").format(
+            locked, target.table, target.column(target.layout.columns.id)
         ),
         bound.parameters,
         {"documents": list(document_ids)},
+    )
+
+
+def _locked(target: Target, documents: sql.Composable, bound: Condition) -> sql.Composable:
+    """Lock a document's rows in the order of ids, as upserts do; in that of an index both could wait in a ring."""
+    return sql.SQL(
+        "WITH locked AS MATERIALIZED (SELECT {key} AS key FROM {table} AS t WHERE {documents} AND {bound} "
+        "ORDER BY {id} FOR UPDATE)"
+    ).format(
+        key=target.column(target.layout.columns.id),
+        table=target.table,
+        documents=documents,
+        bound=bound.clause,
+        id=target.id,
     )
 
 
@@ -351,15 +366,15 @@ def update_metadata(target: Target, document_id: str, effective: MetadataPatch, 
     metadata = target.column(columns.metadata)
     return rendered(
         sql.SQL(
-            "UPDATE {table} AS t SET {name} = "
+            "{locked} UPDATE {table} AS t SET {name} = "
             "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || %(changes)s::jsonb) "
-            "- %(removed)s::text[] WHERE {document} = %(document)s::text AND {before} RETURNING {after}"
+            "- %(removed)s::text[] FROM locked WHERE {key} = locked.key RETURNING {after}"
         ).format(
+            locked=_locked(target, sql.SQL("{} = %(document)s::text").format(target.document_id), before),
             table=target.table,
             name=sql.Identifier(columns.metadata),
             metadata=metadata,
-            document=target.document_id,
-            before=before.clause,
+            key=target.column(columns.id),
             after=after.strict,
         ),
         before.parameters,
