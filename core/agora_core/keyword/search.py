@@ -24,6 +24,8 @@ RowArray = npt.NDArray[np.intp]
 _EAGER: Final = 4096
 # So few postings are not worth a plan.
 _SMALL: Final = 256
+# So few postings are added up sooner by Python than by numpy.
+_FEW: Final = 40
 _LEAST_CACHE: Final = 1 << 18
 # Covers the rounding of sums of bounds.
 _BELOW: Final = 1 - 1e-12
@@ -54,7 +56,7 @@ class Selection:
 class TermList:
     """The postings of one term, under one selection; scored when first needed. Valid until the next write."""
 
-    __slots__ = ("_best", "_frequencies", "bound", "rows", "scores", "seen", "weight")
+    __slots__ = ("_best", "_frequencies", "_pairs", "bound", "rows", "scores", "seen", "weight")
 
     def __init__(self, rows: Int32Array, frequencies: Float32Array, weight: float) -> None:
         self.rows: Int32Array | RowArray = rows
@@ -64,6 +66,7 @@ class TermList:
         self.scores: Float64Array | None = None
         self.seen = False
         self._best: list[float] = []
+        self._pairs: list[tuple[int, float]] | None = None
 
     def score(self, searcher: Searcher, selection: Selection | None) -> None:
         """Score every posting that is selected, once, and tighten the bound."""
@@ -88,6 +91,13 @@ class TermList:
         self._best = sorted(ordered[low:].tolist(), reverse=True)
         return self._best[k - 1]
 
+    def pairs(self) -> list[tuple[int, float]]:
+        """Return the rows and their scores, which are known, as a list to be kept."""
+        if self._pairs is None:
+            scores = [] if self.scores is None else self.scores.tolist()
+            self._pairs = list(zip(self.rows.tolist(), scores, strict=True))
+        return self._pairs
+
     def add_to(self, searcher: Searcher, rows: RowArray, scores: Float64Array) -> None:
         """Add this term's share to the `scores` of `rows`, which are selected."""
         if not len(self.rows):
@@ -109,6 +119,17 @@ def _selected(rows: Int32Array | RowArray, selection: Selection) -> RowArray:
         hit: RowArray = place[rows.take(place, mode="clip") == selection.rows]
         return hit
     return selection.mask.take(rows).nonzero()[0]
+
+
+def _best_of_few(lists: list[TermList], k: int, floor: float | None) -> list[tuple[int, float]]:
+    """Do what `Searcher.search` does, for a handful of postings."""
+    sums: dict[int, float] = {}
+    for known in lists:
+        for row, score in known.pairs():
+            sums[row] = sums.get(row, 0.0) + score
+    if len(sums) > k:
+        floor = max(floor or 0.0, sorted(sums.values())[-k])
+    return list(sums.items()) if floor is None else [pair for pair in sums.items() if pair[1] >= floor]
 
 
 def _kth_best(scores: Float64Array, k: int) -> float:
@@ -153,17 +174,19 @@ class Searcher:
 
     def search(
         self, terms: Sequence[str], k: int, floor: float | None, selection: Selection | None
-    ) -> tuple[RowArray, Float64Array]:
-        """Return the rows with the k best scores and all that tie with the last of them, in no order.
+    ) -> list[tuple[int, float]]:
+        """Return the rows, with their scores, of the k best and of all that tie with the last of these, in no order.
 
         `terms` are distinct. Only rows that hold one of them, score at least `floor` and are selected come back.
         """
         lists = self._term_lists(terms, selection)
         if not lists:
-            return np.zeros(0, np.intp), np.zeros(0, np.float64)
+            return []
         needed, others, least = self._plan(lists, k, floor, selection)
+        if not others and sum([len(known.rows) for known in needed]) <= _FEW:
+            return _best_of_few(needed, k, floor)
         try:
-            rows, scores = self._accumulate(needed, k, least, sum(other.bound for other in others))
+            rows, scores = self._accumulate(needed, least, sum(other.bound for other in others))
         except BaseException:
             self._sums = np.zeros(0, np.float64)
             raise
@@ -174,7 +197,7 @@ class Searcher:
         if floor is not None:
             reached = (scores >= floor).nonzero()[0]
             rows, scores = rows.take(reached), scores.take(reached)
-        return rows, scores
+        return list(zip(rows.tolist(), scores.tolist(), strict=True))
 
     def _term_lists(self, terms: Sequence[str], selection: Selection | None) -> list[TermList]:
         index = self._index
@@ -225,7 +248,7 @@ class Searcher:
                 return order[cut:], order[:cut], least
             unscored[-1].score(self, selection)  # its bound shrinks: judge again
 
-    def _accumulate(self, needed: list[TermList], k: int, least: float, slack: float) -> tuple[RowArray, Float64Array]:
+    def _accumulate(self, needed: list[TermList], least: float, slack: float) -> tuple[RowArray, Float64Array]:
         """Add up the scores of some terms; return the rows that may reach `least` with `slack` more, and their sums."""
         if not needed:
             return np.zeros(0, np.intp), np.zeros(0, np.float64)

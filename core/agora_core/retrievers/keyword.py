@@ -112,11 +112,10 @@ class KeywordRetriever(BaseRetriever):
         table = self._table
         with self._lock:
             selection = None if expression is None or expression == TRUE else self._selection(expression)
-            rows, scores = self._searcher.search(terms, count, floor, selection)
             # Only the id decides between equal scores, so nothing after it is ever compared.
             found = [
                 (-score, table.ids[row], table.texts[row], table.sources[row], table.metadata[row])
-                for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
+                for row, score in self._searcher.search(terms, count, floor, selection)
             ]
         ranked = sorted(found) if len(found) <= count else heapq.nsmallest(count, found)
         return [_passage(*columns) for columns in ranked]

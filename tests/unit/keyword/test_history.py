@@ -50,6 +50,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
                 ("counting._CHUNK_BITS", 2),
                 ("search._EAGER", 2),
                 ("search._SMALL", 1),
+                ("search._FEW", 1),
                 ("search._LEAST_CACHE", 16),
             ):
                 stack.enter_context(patch(f"agora_core.keyword.{name}", value))
