@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "memory: True and 1 share a posting",
-        STORES + "memory_index.py",
+        STORES + "memory_postings.py",
         "return value if type(value) is not bool else _TRUE if value else _FALSE",
         "return value",
         MEMORY,

@@ -16,14 +16,15 @@ from agora_core.filters.expressions import FALSE, TRUE
 from agora_core.filters.matching import Predicate, predicate
 from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
 from agora_core.protocols import AnyFilter
-from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
+from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
 from agora_core.scoped import check_in_scope, out_of_scope
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
 from agora_core.stores.memory_codes import wants_codes
 from agora_core.stores.memory_persistence import read_store, write_store
-from agora_core.stores.memory_rows import IntArray, RowTable, TableView
-from agora_core.stores.memory_search import Query, Ranked, nearest, nearest_many
+from agora_core.stores.memory_reading import Reading, cheap_key
+from agora_core.stores.memory_rows import IntArray, RowTable
+from agora_core.stores.memory_search import Query, nearest, nearest_many
 from agora_core.validation import (
     RecordBatch,
     check_dimension,
@@ -40,35 +41,8 @@ _SCAN_BATCH: Final = 256
 # Marked rows are swept once there are this many, and more than a sixth of the live ones.
 _SWEPT_FROM: Final = 64
 _SWEPT_SHARE: Final = 6
-_ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 
 StoreT = TypeVar("StoreT", bound="MemoryVectorStore")
-
-
-class _Reading:
-    """What one search sees: the rows as they were, whatever is written meanwhile."""
-
-    __slots__ = ("before", "rows", "view")
-
-    def __init__(self, view: TableView, rows: IntArray | None) -> None:
-        self.view = view
-        self.rows = rows
-        # Metadata that a patch has replaced since; the patch writes here first.
-        self.before: dict[int, dict[str, JSON] | None] = {}
-
-    def passages(self, found: Ranked, floor: float | None) -> list[Passage]:
-        view, before = self.view, self.before
-        ids, texts, sources, metadata = view.ids, view.texts, view.sources, view.metadata
-        passages = []
-        for score, row in found:
-            if floor is not None and score < floor:
-                break
-            # In this order: a new value is only ever seen once the old one is kept.
-            current = metadata[row]
-            if before:
-                current = before.get(row, current)
-            passages.append(Passage(ids[row], texts[row], score, sources[row], clone_metadata(current)))
-        return passages
 
 
 class MemoryVectorStore(BaseVectorStore):
@@ -104,7 +78,7 @@ class MemoryVectorStore(BaseVectorStore):
         if dimension is not None:
             self._fix_dimension(check_dimension(dimension))
         self._lock = threading.Lock()
-        self._readings: list[_Reading] = []
+        self._readings: list[Reading] = []
         # Per filter: its compiled form, which stays true, and its rows, which hold until the next write.
         self._compiled: dict[Any, Expression] = {}
         self._selections: dict[Any, IntArray] = {}
@@ -187,10 +161,10 @@ class MemoryVectorStore(BaseVectorStore):
         finally:
             self._readings.remove(reading)
 
-    def _begin(self, filter: AnyFilter | None) -> _Reading:
+    def _begin(self, filter: AnyFilter | None) -> Reading:
         """Take a snapshot; whoever began a reading takes it out of `_readings` again."""
         with self._lock:
-            reading = _Reading(self._table.view(), self._select(filter))
+            reading = Reading(self._table.view(), self._select(filter))
             self._readings.append(reading)
             return reading
 
@@ -198,7 +172,7 @@ class MemoryVectorStore(BaseVectorStore):
         """Return the live rows that match, ascending, or None for all of them. The lock is held."""
         if filter is None:
             return None
-        key = _cheap_key(filter)
+        key = cheap_key(filter)
         rows = None if key is None else self._selections.get(key)
         if rows is not None:
             return rows
@@ -452,27 +426,3 @@ class MemoryVectorStore(BaseVectorStore):
 
 def _predicate(within: AnyFilter | None) -> Predicate | None:
     return None if within is None else predicate(compile_filter(within))
-
-
-def _cheap_key(filter: AnyFilter) -> Any:
-    """Return a key that two plain filters share only where they mean the same, or None where that is not cheap."""
-    if isinstance(filter, Expression):
-        return filter
-    if type(filter) is not dict:
-        return None
-    parts: list[Any] = []
-    for key, value in filter.items():
-        if type(key) is not str:
-            return None
-        kind = type(value)
-        if kind in _ATOMS:
-            # The type belongs to it: True, 1 and 1.0 are one key to Python.
-            parts.append((key, kind, value))
-        elif kind is list or kind is tuple:
-            kinds = tuple(map(type, value))
-            if not _ATOMS.issuperset(kinds):
-                return None
-            parts.append((key, kinds, tuple(value)))
-        else:
-            return None
-    return tuple(parts)

@@ -1,4 +1,4 @@
-"""The index behind the filters of the memory store: for each path and value the rows that hold it.
+"""The index behind the filters of the memory store.
 
 A top-level key is indexed as its rows are written; a path into objects when a filter first asks for it, and from then
 on as well. Rows that were deleted stay in the lists until the store compacts itself: whoever asks leaves them out.
@@ -6,8 +6,6 @@ on as well. Rows that were deleted stay in the lists until the store compacts it
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -31,273 +29,16 @@ from agora_core.filters.expressions import (
     Or,
     Path,
 )
-from agora_core.filters.literals import Literal, canonical_json
 from agora_core.filters.matching import MISSING, value_at, value_predicate
 from agora_core.records import JSON
+from agora_core.stores.memory_postings import NO_ROWS, Entry, PathIndex, Posting
 
 RowSet = npt.NDArray[Any]
 """Rows, either ascending and distinct (int32), or as a mask over all rows (bool)."""
 
-# Above this many rows an edit is noted and applied at the next read, instead of shifting the array each time.
-_SHIFTED: Final = 4096
 # A union of more than this share of all rows is cheaper through a mask than by sorting.
 _SORTED_SHARE: Final = 16
 _NESTED_PATHS: Final = 64
-# Up to so many rows a loop is quicker than numpy.
-_LOOPED: Final = 32
-
-_EMPTY: Final = np.empty(0, dtype=np.int32)
-_TRUE: Final = object()
-_FALSE: Final = object()
-
-
-class Posting:
-    """The rows that hold one value, ascending."""
-
-    __slots__ = ("_edits", "rows")
-
-    def __init__(self, rows: Iterable[int] = ()) -> None:
-        self.rows = array("i", rows)
-        self._edits: dict[int, bool] | None = None
-
-    def append(self, row: int) -> None:
-        """Add a row that is not below the last one."""
-        if not self.rows or self.rows[-1] != row:
-            self.rows.append(row)
-
-    def insert(self, row: int) -> None:
-        """Add any row."""
-        if self._edits is not None or len(self.rows) > _SHIFTED:
-            self._note(row, True)
-            return
-        place = bisect_left(self.rows, row)
-        if place == len(self.rows) or self.rows[place] != row:
-            self.rows.insert(place, row)
-
-    def discard(self, row: int) -> None:
-        """Take a row out, where it is in."""
-        if self._edits is not None or len(self.rows) > _SHIFTED:
-            self._note(row, False)
-            return
-        place = bisect_left(self.rows, row)
-        if place < len(self.rows) and self.rows[place] == row:
-            del self.rows[place]
-
-    def _note(self, row: int, held: bool) -> None:
-        if self._edits is None:
-            self._edits = {}
-        self._edits[row] = held
-
-    def read(self) -> npt.NDArray[np.int32]:
-        """Return the rows as an array of their own."""
-        # A view would lock the buffer against growing, hence the copy.
-        rows = np.frombuffer(self.rows, dtype=np.int32).copy() if self.rows else _EMPTY
-        if not self._edits:
-            return rows
-        edited = np.fromiter(self._edits, dtype=np.int32, count=len(self._edits))
-        added = np.fromiter(self._edits.values(), dtype=bool, count=len(self._edits))
-        untouched = rows[~np.isin(rows, edited)]
-        rows = np.union1d(untouched, edited[added]).astype(np.int32)
-        self.rows, self._edits = array("i", rows.tobytes()), None
-        return rows
-
-    def compact(self, moved: npt.NDArray[np.int32], place: list[int]) -> bool:
-        """Give the rows their new numbers, those of -1 being dropped; say whether any are left."""
-        if self._edits or len(self.rows) > _LOOPED:
-            rows = moved[self.read()]
-            self.rows = array("i", rows[rows >= 0].tobytes())
-        else:
-            self.rows = array("i", [new for row in self.rows if (new := place[row]) >= 0])
-        return len(self.rows) > 0
-
-
-# A value that one row holds costs no object of its own.
-Entry = int | Posting
-Table = dict[Any, Entry]
-
-
-def _append(table: Table, key: Any, row: int) -> None:
-    entry = table.get(key)
-    if entry is None:
-        table[key] = row
-    elif isinstance(entry, Posting):
-        entry.append(row)
-    elif entry != row:
-        table[key] = Posting((entry, row))
-
-
-def _insert(table: Table, key: Any, row: int) -> None:
-    entry = table.get(key)
-    if entry is None:
-        table[key] = row
-    elif isinstance(entry, Posting):
-        entry.insert(row)
-    elif entry != row:
-        table[key] = Posting(sorted((entry, row)))
-
-
-def _discard(table: Table, key: Any, row: int) -> None:
-    entry = table.get(key)
-    if entry is None:
-        return
-    if isinstance(entry, Posting):
-        entry.discard(row)
-    elif entry == row:
-        del table[key]
-
-
-class PathIndex:
-    """All values at one path. Strings and numbers have tables of their own, so that comparisons find their kind.
-
-    The whole value of a list or an object is indexed, by its canonical text, only once a filter has asked for one.
-    """
-
-    __slots__ = ("_compounds", "lists", "members", "numbers", "objects", "others", "strings")
-
-    def __init__(self) -> None:
-        self.strings: Table = {}
-        self.numbers: Table = {}
-        self.others: Table = {}
-        self.members: Table = {}
-        self.lists = Posting()
-        self.objects = Posting()
-        self._compounds: tuple[Table, Table] | None = None
-
-    def append(self, row: int, value: JSON) -> None:
-        """Note that `row`, the last one, holds `value`."""
-        if type(value) is list:
-            self.lists.rows.append(row)
-            members = self.members
-            for item in value:
-                if type(item) is str:
-                    # Spelled out for lists of strings, which most access lists are.
-                    entry = members.get(item)
-                    if entry is None:
-                        members[item] = row
-                    elif isinstance(entry, Posting):
-                        entry.append(row)
-                    elif entry != row:
-                        members[item] = Posting((entry, row))
-                elif type(item) not in _COMPOUND:
-                    _append(members, _scalar_key(item), row)
-                elif self._compounds is not None:
-                    _append(self._compounds[1], canonical_json(item), row)
-            if self._compounds is not None:
-                _append(self._compounds[0], canonical_json(value), row)
-            return
-        if type(value) is int or type(value) is float:
-            _append(self.numbers, value, row)
-            return
-        if type(value) is dict:
-            self.objects.rows.append(row)
-        for table, key in self._places(value):
-            _append(table, key, row)
-
-    def insert(self, row: int, value: JSON) -> None:
-        """Note that any `row` holds `value`."""
-        for table, key in self._places(value):
-            _insert(table, key, row)
-        if type(value) is list:
-            self.lists.insert(row)
-        elif type(value) is dict:
-            self.objects.insert(row)
-
-    def discard(self, row: int, value: JSON) -> None:
-        """Forget that `row` holds `value`."""
-        for table, key in self._places(value):
-            _discard(table, key, row)
-        if type(value) is list:
-            self.lists.discard(row)
-        elif type(value) is dict:
-            self.objects.discard(row)
-
-    def exchange(self, row: int, old: list[JSON], new: list[JSON]) -> None:
-        """Note that `row` holds the list `new` where it held `old`; what stays is not touched."""
-        before = dict.fromkeys((id(table), key) for table, key in self._places(old))
-        after = dict.fromkeys((id(table), key) for table, key in self._places(new))
-        for table, key in self._places(old):
-            if (id(table), key) not in after:
-                _discard(table, key, row)
-        for table, key in self._places(new):
-            if (id(table), key) not in before:
-                _insert(table, key, row)
-
-    def compact(self, moved: npt.NDArray[np.int32], place: list[int]) -> None:
-        """Give all rows their new numbers, `moved` and `place` as array and list; -1 drops a row."""
-        tables = [self.strings, self.numbers, self.others, self.members, *(self._compounds or ())]
-        for table in tables:
-            for key, entry in list(table.items()):
-                if isinstance(entry, Posting):
-                    if not entry.compact(moved, place):
-                        del table[key]
-                elif place[entry] < 0:
-                    del table[key]
-                else:
-                    table[key] = place[entry]
-        self.lists.compact(moved, place)
-        self.objects.compact(moved, place)
-
-    def _places(self, value: JSON) -> Iterator[tuple[Table, Any]]:
-        kind = type(value)
-        if kind is str:
-            yield self.strings, value
-        elif kind is int or kind is float:
-            yield self.numbers, value
-        elif kind is list:
-            for item in value:
-                if type(item) not in _COMPOUND:
-                    yield self.members, _scalar_key(item)
-                elif self._compounds is not None:
-                    yield self._compounds[1], canonical_json(item)
-            if self._compounds is not None:
-                yield self._compounds[0], canonical_json(value)
-        elif kind is not dict:
-            yield self.others, _scalar_key(value)
-        elif self._compounds is not None:
-            yield self._compounds[0], canonical_json(value)
-
-    def index_compounds(self, values: Iterable[tuple[int, JSON]]) -> None:
-        """Index whole lists and objects from now on; `values` are the rows and what they hold, in order of rows."""
-        if self._compounds is not None:
-            return
-        whole: Table = {}
-        members: Table = {}
-        for row, value in values:
-            if type(value) in _COMPOUND:
-                _append(whole, canonical_json(value), row)
-            if type(value) is list:
-                for item in value:
-                    if type(item) in _COMPOUND:
-                        _append(members, canonical_json(item), row)
-        self._compounds = (whole, members)
-
-    def whole(self, literal: Literal) -> Entry | None:
-        """Return the rows whose value is `literal`."""
-        if literal.type == "string":
-            return self.strings.get(literal.value)
-        if literal.type == "number":
-            return self.numbers.get(literal.value)
-        if literal.type in ("array", "object"):
-            return self._compounds[0].get(literal.canonical) if self._compounds is not None else None
-        return self.others.get(_scalar_key(literal.value))
-
-    def member(self, literal: Literal) -> Entry | None:
-        """Return the rows whose value is a list with the element `literal`."""
-        if literal.type in ("array", "object"):
-            return self._compounds[1].get(literal.canonical) if self._compounds is not None else None
-        return self.members.get(_scalar_key(literal.value))
-
-    def present(self) -> list[Entry]:
-        """Return the rows that have any value at the path."""
-        return [*self.strings.values(), *self.numbers.values(), *self.others.values(), self.lists, self.objects]
-
-
-_COMPOUND: Final = frozenset((list, dict))
-
-
-def _scalar_key(value: JSON) -> Any:
-    """Return what stands for a scalar in a table: itself, save that True and False are no numbers."""
-    return value if type(value) is not bool else _TRUE if value else _FALSE
 
 
 class MetadataIndex:
@@ -367,7 +108,7 @@ class MetadataIndex:
         if not isinstance(expression, Leaf):
             raise UnsupportedFilterError(f"{type(expression).__name__} is no condition of the filter language")
         index = self._index(expression.path)
-        return _EMPTY if index is None else self._leaf(expression, index)
+        return NO_ROWS if index is None else self._leaf(expression, index)
 
     def _leaf(self, leaf: Leaf, index: PathIndex) -> RowSet:
         if isinstance(leaf, (Equals, IsOneOf, MatchesAny, ContainsAny, ContainsAll)):
@@ -429,7 +170,7 @@ class MetadataIndex:
     def _any(self, sets: Sequence[RowSet]) -> RowSet:
         sets = [rows for rows in sets if len(rows)]
         if not sets:
-            return _EMPTY
+            return NO_ROWS
         if len(sets) == 1:
             return sets[0]
         total = sum(len(rows) for rows in sets)
