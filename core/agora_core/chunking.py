@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError
+from agora_core.metadata import plain_text
 from agora_core.records import ChunkRecord, IngestDocument
 
 DEFAULT_CHUNK_SIZE: Final = 800
@@ -71,10 +72,10 @@ def chunk_documents(
 
 def chunks_of(document: IngestDocument, size: int, overlap: int, separator: str) -> list[ChunkRecord]:
     """Cut one checked document by checked sizes."""
-    text, source = without_nul(document.text), document.source
-    source = source if source is None else without_nul(source)
+    key, text, source = plain_text(document.id), plain_text(without_nul(document.text)), document.source
+    source = source if source is None else plain_text(without_nul(source))
     return [
-        ChunkRecord(f"{document.id}#{number}", piece, source, document.metadata)
+        ChunkRecord(f"{key}#{number}", piece, source, document.metadata)
         for number, piece in enumerate(_cut(text, size, overlap, separator))
     ]
 

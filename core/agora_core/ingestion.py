@@ -23,7 +23,7 @@ from agora_core.chunking import (
 from agora_core.errors import InvalidArgumentError, InvalidMetadataError
 from agora_core.extras import require
 from agora_core.ingestion_plan import Call, IngestionPlan, WholeDocument
-from agora_core.metadata import check_text, copy_metadata
+from agora_core.metadata import check_text, copy_metadata, plain_text
 from agora_core.protocols import EmbeddingProvider, VectorStore
 from agora_core.records import ChunkRecord, IngestDocument, document_id_of
 from agora_core.validation import check_top_k
@@ -188,10 +188,9 @@ class _Cutter:
             return
         last = {}
         for position, document in enumerate(given):
-            storable_document(document, position)
-            last[document.id] = position
+            last[storable_document(document, position).id] = position
         for position, document in enumerate(given):
-            if last.get(document.id) == position:
+            if last.get(plain_text(document.id)) == position:
                 yield self._cut(document, position)
 
     async def awhole_documents(self, documents: AsyncIterable[IngestDocument]) -> AsyncIterator[WholeDocument]:
@@ -213,16 +212,15 @@ def storable_document(document: Any, position: int) -> IngestDocument:
         InvalidMetadataError: it has an empty id, or holds what no store keeps.
     """
     check_document(document, position)
-    check_text(document.id, where=f"documents[{position}]", what="id")
-    if not document.id:
+    key = check_text(document.id, where=f"documents[{position}]", what="id")
+    if not key:
         raise InvalidMetadataError(f"documents[{position}]: id must not be empty; give every document an id of its own")
-    where = f"document {_shown(document.id)}"
-    text = without_nul(document.text)
-    check_text(text, where=where, what="text")
+    where = f"document {_shown(key)}"
+    text = check_text(without_nul(document.text), where=where, what="text")
     source = None if document.source is None else without_nul(document.source)
     if source is not None:
-        check_text(source, where=where, what="source")
-    return IngestDocument(document.id, text, source, copy_metadata(document.metadata, where=where))
+        source = check_text(source, where=where, what="source")
+    return IngestDocument(key, text, source, copy_metadata(document.metadata, where=where))
 
 
 def _grouped(chunks: Iterable[ChunkRecord]) -> Iterator[WholeDocument]:
@@ -256,14 +254,14 @@ def _grouped(chunks: Iterable[ChunkRecord]) -> Iterator[WholeDocument]:
 def _storable_chunk(chunk: Any, position: int) -> ChunkRecord:
     if not all(hasattr(chunk, name) for name in ("id", "text", "source", "metadata")):
         raise InvalidArgumentError(f"chunks[{position}] must be a ChunkRecord, got {type(chunk).__name__}")
-    check_text(chunk.id, where=f"chunks[{position}]", what="id")
-    if not chunk.id:
+    key = check_text(chunk.id, where=f"chunks[{position}]", what="id")
+    if not key:
         raise InvalidMetadataError(f"chunks[{position}]: id must not be empty; give every chunk an id of its own")
-    where = f"chunk {_shown(chunk.id)}"
-    check_text(chunk.text, where=where, what="text")
-    if chunk.source is not None:
-        check_text(chunk.source, where=where, what="source")
-    return ChunkRecord(chunk.id, chunk.text, chunk.source, copy_metadata(chunk.metadata, where=where))
+    where = f"chunk {_shown(key)}"
+    text, source = check_text(chunk.text, where=where, what="text"), chunk.source
+    if source is not None:
+        source = check_text(source, where=where, what="source")
+    return ChunkRecord(key, text, source, copy_metadata(chunk.metadata, where=where))
 
 
 def _shown(key: str) -> str:

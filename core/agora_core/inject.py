@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from agora_core.calling import acall, acall_function, call, call_function, given
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, InvalidFilterError
-from agora_core.filters import compile_filter
+from agora_core.filters import frozen_filter
 from agora_core.metadata import copy_json
 from agora_core.protocols import AnyFilter, Retriever, Step
 from agora_core.records import JSON, Passage
@@ -280,12 +280,12 @@ def _stable_id(query: str, found: Any) -> str:
 def _check_filter(bound: Any) -> AnyFilter:
     """Return what the hook returned where it is a filter; fail closed otherwise, None included."""
     try:
-        compile_filter(bound)
+        # Frozen: who answered with a mapping may change it before it is used.
+        return frozen_filter(bound)
     except InvalidFilterError as error:
         raise InvalidFilterError(
             f"retrieval_filter returned no usable filter, so nothing is retrieved: {error}"
         ) from error
-    return cast("AnyFilter", bound)
 
 
 def _check_callable(function: Any, argument: str) -> Callable[..., Any | Awaitable[Any]] | None:

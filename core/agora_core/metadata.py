@@ -58,13 +58,20 @@ def is_storable(text: str) -> bool:
     return (text.isascii() and "\x00" not in text) or text_problem(text) is None
 
 
-def check_text(value: Any, *, where: str, what: str) -> None:
-    """Refuse a `value` that is no storable string; `where` names the record, `what` the field."""
+def plain_text(text: str) -> str:
+    """Return the characters of a str: of a subclass's own, whatever it prints as (an enum member prints its name)."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def check_text(value: Any, *, where: str, what: str) -> str:
+    """Return `value` as a plain str, or refuse what is no storable one; `where` names the record, `what` the field."""
     if type(value) is not str and not isinstance(value, str):
         raise InvalidMetadataError(f"{where}: {what} must be a str, got {type(value).__name__}")
-    problem = text_problem(value)
+    text = plain_text(value)
+    problem = text_problem(text)
     if problem is not None:
         raise InvalidMetadataError(f"{where}: {what} {problem}, which databases refuse; remove it first")
+    return text
 
 
 def copy_json(value: Any, *, where: str, what: str, depth: int = 0) -> JSON:
@@ -99,8 +106,8 @@ def copy_json(value: Any, *, where: str, what: str, depth: int = 0) -> JSON:
     if kind is dict or isinstance(value, Mapping):
         copy: dict[str, JSON] = {}
         for key, item in value.items():
-            check_text_key(key, where=where, what=what)
-            copy[str(key)] = copy_json(item, where=where, what=f"{what}[{_shown(key)}]", depth=depth + 1)
+            name = check_text_key(key, where=where, what=what)
+            copy[name] = copy_json(item, where=where, what=f"{what}[{_shown(name)}]", depth=depth + 1)
         return copy
     return _copy_subclass(value, where=where, what=what, depth=depth)
 
@@ -110,7 +117,7 @@ def _copy_subclass(value: Any, *, where: str, what: str, depth: int) -> JSON:
     bases: tuple[Any, ...] = (str, int, float, list, tuple)
     for base in bases:
         if isinstance(value, base):
-            plain = str.__str__(value) if base is str else base(value)
+            plain = plain_text(value) if base is str else base(value)
             return copy_json(plain, where=where, what=what, depth=depth)
     raise InvalidMetadataError(
         f"{where}: {what} is a {type(value).__name__}, which is not JSON; "
@@ -118,16 +125,18 @@ def _copy_subclass(value: Any, *, where: str, what: str, depth: int) -> JSON:
     )
 
 
-def check_text_key(key: Any, *, where: str, what: str) -> None:
-    """Refuse a metadata key that is no storable string."""
+def check_text_key(key: Any, *, where: str, what: str) -> str:
+    """Return a metadata key as a plain str, or refuse what is no storable one."""
     if not isinstance(key, str):
         raise InvalidMetadataError(
             f"{where}: {what} has the key {key!r} of type {type(key).__name__}; metadata keys must be str"
         )
-    if not key.isascii() or "\x00" in key:
-        problem = text_problem(key)
+    name = plain_text(key)
+    if not name.isascii() or "\x00" in name:
+        problem = text_problem(name)
         if problem is not None:
             raise InvalidMetadataError(f"{where}: a key of {what} {problem}, which databases refuse; rename it")
+    return name
 
 
 def _shown(key: str) -> str:
@@ -220,10 +229,10 @@ def validate_patch(patch: Any) -> dict[str, JSON]:
         raise InvalidMetadataError(f"patch must be a mapping, got {type(patch).__name__}")
     effective: dict[str, JSON] = {}
     for key, value in patch.items():
-        check_text_key(key, where="patch", what="the patch")
+        name = check_text_key(key, where="patch", what="the patch")
         if value is UNSET:
             continue
-        effective[str(key)] = copy_json(value, where="patch", what=f"the value of {_shown(key)}", depth=1)
+        effective[name] = copy_json(value, where="patch", what=f"the value of {_shown(name)}", depth=1)
     return effective
 
 

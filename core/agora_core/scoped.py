@@ -9,21 +9,20 @@ from typing import Any
 
 from agora_core.calling import acall, call
 from agora_core.errors import InvalidArgumentError, ScopeViolationError, UnsupportedOperationError
-from agora_core.filters import Expression, assert_removal_filter, compile_filter, conjoin, matches_filter
+from agora_core.filters import (
+    Expression,
+    assert_removal_filter,
+    compile_filter,
+    conjoin,
+    frozen_filter,
+    matches_filter,
+)
 from agora_core.filters.expressions import And, Equals
-from agora_core.metadata import MetadataPatch, clone_json
+from agora_core.metadata import MetadataPatch, clone_json, copy_metadata
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
 from agora_core.stores.base import BaseVectorStore, OnWrite
-
-
-def frozen_filter(filter: AnyFilter) -> AnyFilter:
-    """Return a validated filter that its giver can no longer change.
-
-    A mapping stays one, copied, so that a store which understands only mappings can be scoped too.
-    """
-    expression = compile_filter(filter)
-    return expression if isinstance(filter, Expression) else _copies(dict(filter))
+from agora_core.validation import checked_record, iterate_records, named_record
 
 
 class ScopedVectorStore(BaseVectorStore):
@@ -72,8 +71,10 @@ class ScopedVectorStore(BaseVectorStore):
     def _narrow(self, filter: AnyFilter | None) -> AnyFilter:
         return conjoin(self._scope, filter)
 
-    def _within(self, method: str, within: AnyFilter | None) -> dict[str, AnyFilter]:
-        name = method if hasattr(self._store, method) else "a" + method
+    def _within(self, method: str, within: AnyFilter | None, *, awaited: bool = False) -> dict[str, AnyFilter]:
+        # The one of both colours that will be called is looked at.
+        names = (f"a{method}", method) if awaited else (method, f"a{method}")
+        name = names[0] if hasattr(self._store, names[0]) else names[1]
         function = getattr(self._store, name, None)
         if function is None:
             raise UnsupportedOperationError(f"{type(self._store).__name__} has no {method}, which this call needs")
@@ -87,13 +88,19 @@ class ScopedVectorStore(BaseVectorStore):
     def _stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
         # A list, because a store may read its records twice and a generator would be spent.
         if not self._stamp:
-            return list(records)
-        return [replace(record, metadata={**(record.metadata or {}), **_copies(self._stamp)}) for record in records]
+            return list(iterate_records(records))
+        stamped = []
+        for position, record in enumerate(iterate_records(records)):
+            plain = checked_record(record, position)
+            metadata = copy_metadata(plain.metadata, where=named_record(plain.id)) or {}
+            stamped.append(replace(plain, metadata={**metadata, **_copies(self._stamp)}))
+        return stamped
 
     def _removal(self, filter: AnyFilter) -> AnyFilter:
         # Judged before the scope is added: a caller who names nothing to remove has made a mistake in any scope.
-        assert_removal_filter(filter)
-        return self._narrow(filter)
+        given = frozen_filter(filter)
+        assert_removal_filter(given)
+        return self._narrow(given)
 
     def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
         """Upsert in scope; see `BaseVectorStore.upsert`.
@@ -106,7 +113,7 @@ class ScopedVectorStore(BaseVectorStore):
 
     async def aupsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
         """Async twin of `upsert`."""
-        bound = self._within("upsert", within)
+        bound = self._within("upsert", within, awaited=True)
         return int(await acall(self._store, "upsert", self._stamped(records), **bound))
 
     def search(
@@ -140,7 +147,7 @@ class ScopedVectorStore(BaseVectorStore):
 
     async def aget(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
         """Async twin of `get`."""
-        return list(await acall(self._store, "get", ids, **self._within("get", within)))
+        return list(await acall(self._store, "get", ids, **self._within("get", within, awaited=True)))
 
     def delete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
         """Delete in scope; see `BaseVectorStore.delete`."""
@@ -148,7 +155,7 @@ class ScopedVectorStore(BaseVectorStore):
 
     async def adelete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
         """Async twin of `delete`."""
-        return int(await acall(self._store, "delete", ids, **self._within("delete", within)))
+        return int(await acall(self._store, "delete", ids, **self._within("delete", within, awaited=True)))
 
     def remove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Remove the chunks of a document that are in scope; see `BaseVectorStore.remove`."""
@@ -156,7 +163,7 @@ class ScopedVectorStore(BaseVectorStore):
 
     async def aremove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Async twin of `remove`."""
-        return int(await acall(self._store, "remove", document_id, **self._within("remove", within)))
+        return int(await acall(self._store, "remove", document_id, **self._within("remove", within, awaited=True)))
 
     def remove_where(self, filter: AnyFilter) -> int:
         """Remove what matches in scope; the filter must bound the removal by itself."""
@@ -177,7 +184,7 @@ class ScopedVectorStore(BaseVectorStore):
         self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
     ) -> int:
         """Async twin of `replace_documents`."""
-        bound = self._within("replace_documents", within)
+        bound = self._within("replace_documents", within, awaited=True)
         written = await acall(self._store, "replace_documents", document_ids, self._stamped(records), **bound)
         return int(written)
 
@@ -192,7 +199,7 @@ class ScopedVectorStore(BaseVectorStore):
 
     async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Async twin of `update_metadata`."""
-        bound = self._within("update_metadata", within)
+        bound = self._within("update_metadata", within, awaited=True)
         return int(await acall(self._store, "update_metadata", document_id, patch, **bound))
 
     def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:

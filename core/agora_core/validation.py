@@ -59,7 +59,12 @@ def check_min_score(value: Any, *, argument: str = "min_score") -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InvalidArgumentError(f"{argument} must be a number or None, got {type(value).__name__}")
-    floor = float(value)
+    try:
+        floor = float(value)
+    except OverflowError:
+        raise InvalidArgumentError(
+            f"{argument} is an int beyond every float; pass a number of the scores' scale"
+        ) from None
     if math.isnan(floor):
         raise InvalidArgumentError(f"{argument} is NaN, which no score reaches or misses; pass a number or None")
     return floor
@@ -76,8 +81,7 @@ def check_id(value: Any, *, argument: str = "id") -> str:
     Raises:
         InvalidArgumentError: it is no str, or holds what no database stores.
     """
-    check_text(value, where=argument, what="the id")
-    return str(value)
+    return check_text(value, where=argument, what="the id")
 
 
 def check_ids(values: Any, *, argument: str = "ids") -> list[str]:
@@ -126,15 +130,13 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
         DimensionMismatchError, InvalidEmbeddingError: an embedding is not as `prepare_embedding` takes it; where
             `dimension` is None, the first record's length counts for all.
     """
-    if isinstance(records, (str, bytes, VectorRecord)) or not isinstance(records, Iterable):
-        raise InvalidArgumentError(f"records must be a list of VectorRecord, got {type(records).__name__}")
     rows: dict[str, tuple[VectorRecord, dict[str, JSON] | None]] = {}
-    for position, record in enumerate(records):
+    for position, record in enumerate(iterate_records(records)):
         if type(record) is not VectorRecord or not _is_plain(record):
-            _check_record(record, position)
+            record = checked_record(record, position)
         metadata = record.metadata
         if metadata is not None:
-            metadata = copy_plain(metadata) or copy_metadata(metadata, where=_where(record))
+            metadata = copy_plain(metadata) or copy_metadata(metadata, where=named_record(record.id))
         rows[record.id] = (record, metadata)
     latest = [record for record, _ in rows.values()]
     return RecordBatch(
@@ -147,7 +149,7 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
 
 
 def _is_plain(record: VectorRecord) -> bool:
-    """Say whether id, text and source are surely storable; where not, `_check_record` finds out and tells."""
+    """Say whether id, text and source are surely storable; where not, `checked_record` finds out and tells."""
     key, text, source = record.id, record.text, record.source
     return (
         type(key) is str
@@ -159,20 +161,38 @@ def _is_plain(record: VectorRecord) -> bool:
     )
 
 
-def _check_record(record: Any, position: int) -> None:
+def iterate_records(records: Any) -> Iterable[Any]:
+    """Return `records` where they can be iterated as records.
+
+    Raises:
+        InvalidArgumentError: they are one record or one text, or cannot be iterated.
+    """
+    if isinstance(records, (str, bytes, VectorRecord)) or not isinstance(records, Iterable):
+        raise InvalidArgumentError(f"records must be a list of VectorRecord, got {type(records).__name__}")
+    return records
+
+
+def checked_record(record: Any, position: int) -> VectorRecord:
+    """Return a record of plain, storable strings, each attribute read once; metadata and embedding as they are.
+
+    Raises:
+        InvalidArgumentError: it is no record.
+        InvalidMetadataError: its id is empty, or id, text or source is not storable.
+    """
     if not hasattr(record, "embedding") or not hasattr(record, "text"):
         raise InvalidArgumentError(f"records[{position}] must be a VectorRecord, got {type(record).__name__}")
-    key = getattr(record, "id", None)
-    check_text(key, where=f"records[{position}]", what="id")
+    key = check_text(getattr(record, "id", None), where=f"records[{position}]", what="id")
     if not key:
         raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
-    check_text(record.text, where=_where(record), what="text")
-    if record.source is not None:
-        check_text(record.source, where=_where(record), what="source")
+    where = named_record(key)
+    text, source = check_text(record.text, where=where, what="text"), getattr(record, "source", None)
+    if source is not None:
+        source = check_text(source, where=where, what="source")
+    return VectorRecord(key, text, record.embedding, source, getattr(record, "metadata", None))
 
 
-def _where(record: VectorRecord) -> str:
-    key = record.id
+def named_record(key: str) -> str:
+    """Return how messages name the record of this id."""
     return f"record {key if len(key) <= 120 else key[:117] + '...'!r}"
 
 

@@ -157,7 +157,7 @@ def test_options_reach_the_retriever_only_where_given() -> None:
 def test_a_mapping_or_an_expression_is_a_filter(bound: Any) -> None:
     retriever = Recorder()
     injector(retriever, retrieval_filter=lambda actor: bound).inject("q")
-    assert retriever.calls[0]["filter"] is bound
+    assert retriever.calls[0]["filter"] == bound
 
 
 @pytest.mark.parametrize("bound", [None, [], "tenant", 0, False, [("a", 1)], {"a": object()}, {1: "a"}])

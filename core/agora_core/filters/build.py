@@ -27,7 +27,7 @@ from agora_core.filters.expressions import (
 )
 from agora_core.filters.literals import Literal, plain_value
 from agora_core.filters.text import fold_case
-from agora_core.metadata import text_problem
+from agora_core.metadata import plain_text, text_problem
 from agora_core.protocols import AnyFilter
 
 
@@ -42,6 +42,9 @@ class Field:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a field is immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Field, (self.path,))
 
     def __eq__(self, value: object) -> Expression:  # type: ignore[override]
         """The value equals `value` as JSON: `1` is `1.0`, never `True` or `"1"`; a list equals the whole list."""
@@ -116,6 +119,7 @@ class Field:
         """
         if not isinstance(text, str):
             raise InvalidFilterError(f"matches_text takes a str, got {type(text).__name__}")
+        text = plain_text(text)
         _check_text(text, "the text of matches_text")
         if not isinstance(case_sensitive, bool):
             raise InvalidFilterError(f"case_sensitive must be a bool, got {type(case_sensitive).__name__}")
@@ -141,9 +145,9 @@ def field(path: str | Sequence[str], *, literal: bool = False) -> Field:
     """
     given: Any = path
     if isinstance(given, str):
-        segments = (given,) if literal else _split(given)
+        segments = (plain_text(given),) if literal else _split(plain_text(given))
     elif isinstance(given, Sequence) and given and all(isinstance(segment, str) for segment in given):
-        segments = tuple(given)
+        segments = tuple(map(plain_text, given))
     else:
         raise InvalidFilterError(f"field takes a str or a non-empty list of str, got {type(given).__name__}")
     for segment in segments:
@@ -220,55 +224,98 @@ def compile_filter(filter: AnyFilter) -> Expression:
     """
     if isinstance(filter, Expression):
         return filter
-    given: Any = filter
-    if isinstance(given, Field):
-        raise InvalidFilterError(f"{given!r} is a field and no condition; compare it, or ask .exists()")
-    if not isinstance(given, Mapping):
+    return _conjunction([_condition(key, entry) for key, entry in _entries(filter)])
+
+
+def frozen_filter(filter: AnyFilter) -> AnyFilter:
+    """Return a validated filter that its giver can no longer change: an expression as it is, a mapping as a copy.
+
+    A mapping stays one, so that a store which understands only mappings can answer it too. It is read once.
+
+    Raises:
+        InvalidFilterError: as `compile_filter`.
+    """
+    if isinstance(filter, Expression):
+        return filter
+    entries = _entries(filter)
+    frozen = {
+        key: entry.value if isinstance(entry, Literal) else [literal.value for literal in entry]
+        for key, entry in entries
+    }
+    # A mapping that gives a key twice is no dict; every one of its conditions holds.
+    return frozen if len(frozen) == len(entries) else _conjunction([_condition(key, entry) for key, entry in entries])
+
+
+def _entries(filter: Any) -> list[tuple[str, Literal | list[Literal]]]:
+    """Return the entries of the mapping form, validated and copied: a list where the value is one, to be match-any."""
+    if isinstance(filter, Field):
+        raise InvalidFilterError(f"{filter!r} is a field and no condition; compare it, or ask .exists()")
+    if not isinstance(filter, Mapping):
         raise InvalidFilterError(
-            f"filter must be a mapping or an expression, got {type(given).__name__}; "
+            f"filter must be a mapping or an expression, got {type(filter).__name__}; "
             "leave it out to retrieve without one"
         )
-    children: dict[Expression, None] = {}
-    for key, value in given.items():
+    entries: list[tuple[str, Literal | list[Literal]]] = []
+    for key, value in filter.items():
         if not isinstance(key, str):
             raise InvalidFilterError(f"filter keys must be str, got {key!r} of type {type(key).__name__}")
-        _check_text(key, "a filter key")
-        children[_entry(str(key), value)] = None
+        name = plain_text(key)
+        _check_text(name, "a filter key")
+        where = f"filter[{name if len(name) <= 60 else name[:57] + '...'!r}]"
+        if isinstance(value, Expression):
+            raise InvalidFilterError(f"{where} is an expression; combine it with all_of(mapping, expression)")
+        if isinstance(value, (list, tuple)):
+            entries.append((name, [Literal(item, where=where) for item in value]))
+        else:
+            entries.append((name, Literal(value, where=where)))
+    return entries
+
+
+def _condition(key: str, entry: Literal | list[Literal]) -> Expression:
+    if isinstance(entry, Literal):
+        return Equals((key,), entry)
+    return MatchesAny((key,), tuple(dict.fromkeys(entry))) if entry else FALSE
+
+
+def _conjunction(conditions: Iterable[Expression]) -> Expression:
+    children = dict.fromkeys(conditions)
     if FALSE in children:
         return FALSE
     return And(tuple(children)) if len(children) != 1 else next(iter(children))
 
 
-def _entry(key: str, value: Any) -> Expression:
-    shown = key if len(key) <= 60 else key[:57] + "..."
-    where = f"filter[{shown!r}]"
-    if isinstance(value, Expression):
-        raise InvalidFilterError(f"{where} is an expression; combine it with all_of(mapping, expression)")
-    if isinstance(value, (list, tuple)):
-        literals = tuple(dict.fromkeys(Literal(item, where=where) for item in value))
-        return MatchesAny((key,), literals) if literals else FALSE
-    return Equals((key,), Literal(value, where=where))
-
-
 def conjoin(scope: AnyFilter, filter: AnyFilter | None) -> AnyFilter:
-    """Return the conjunction of both; a mapping where two mappings share no key, so that any store understands it."""
+    """Return the conjunction of both; a mapping where two mappings share no key, so that any store understands it.
+
+    What is returned is nobody else's: whoever it is handed to may change it.
+
+    Raises:
+        InvalidFilterError: one of them could not be built.
+    """
+    bound = frozen_filter(scope)
     if filter is None:
-        return scope
-    if isinstance(scope, Mapping) and isinstance(filter, Mapping) and scope.keys().isdisjoint(filter.keys()):
-        return {**scope, **filter}
-    return all_of(scope, filter)
+        return bound
+    given = frozen_filter(filter)
+    if isinstance(bound, Mapping) and isinstance(given, Mapping) and bound.keys().isdisjoint(given.keys()):
+        return {**bound, **given}
+    return all_of(bound, given)
 
 
 def _literal(value: Any) -> Literal:
     if isinstance(value, (Expression, Field)):
-        raise InvalidFilterError(f"a field is compared with a value, got the {type(value).__name__} {value!r}")
+        raise InvalidFilterError(f"a field is compared with a value, got {type(value).__name__}, which is a condition")
     return Literal(plain_value(value))
 
 
 def _literals(values: Iterable[Any], method: str) -> tuple[Literal, ...]:
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(values, Iterable):
         raise InvalidFilterError(f"{method} takes a list of values, got {type(values).__name__}; put it in a list")
-    return tuple(dict.fromkeys(_literal(value) for value in values))
+    try:
+        items = iter(values)
+    except TypeError:
+        # A numpy array without dimensions claims to be iterable.
+        raise InvalidFilterError(f"{method} takes a list of values, got a {type(values).__name__} of one") from None
+    return tuple(dict.fromkeys(_literal(value) for value in items))
 
 
 def _check_text(text: str, what: str) -> None:

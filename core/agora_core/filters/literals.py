@@ -9,7 +9,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from agora_core.errors import InvalidFilterError, InvalidMetadataError
-from agora_core.metadata import copy_json
+from agora_core.metadata import clone_json, copy_json
 from agora_core.records import JSON
 
 JsonType = OneOf["null", "boolean", "number", "string", "array", "object"]
@@ -70,13 +70,13 @@ def json_equal(left: JSON, right: JSON) -> bool:
 class Literal:
     """A JSON value inside a filter; equal to another exactly when both are equal as JSON.
 
-    `value` is shared and must not be changed; `canonical` is its canonical text, `type` its JSON type.
+    `canonical` is its canonical text, `type` its JSON type.
     """
 
-    __slots__ = ("canonical", "type", "value")
+    __slots__ = ("_value", "canonical", "type")
     canonical: str
     type: JsonType
-    value: JSON
+    _value: JSON
 
     def __init__(self, value: Any, *, where: str = "filter") -> None:
         """Validate and copy `value`.
@@ -88,12 +88,17 @@ class Literal:
             copy = copy_json(value, where=where, what="the value")
         except InvalidMetadataError as error:
             raise InvalidFilterError(str(error)) from None
-        object.__setattr__(self, "value", copy)
+        object.__setattr__(self, "_value", copy)
         object.__setattr__(self, "type", json_type(copy))
         object.__setattr__(self, "canonical", canonical_json(copy))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a filter literal is immutable")
+
+    @property
+    def value(self) -> JSON:
+        """The value; of a list or an object a copy, so that nobody changes what a filter means."""
+        return clone_json(self._value) if self.type in ("array", "object") else self._value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Literal) and self.canonical == other.canonical
@@ -102,10 +107,10 @@ class Literal:
         return hash(self.canonical)
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self._value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Literal, (self.value,))
+        return (Literal, (self._value,))
 
 
 def plain_value(value: Any) -> Any:
@@ -117,11 +122,15 @@ def plain_value(value: Any) -> Any:
         InvalidFilterError: a datetime without a time zone, whose instant is not known.
     """
     if isinstance(value, dt.datetime):
-        if value.tzinfo is None:
+        # A tzinfo may know no offset; astimezone would then take the time for this machine's.
+        if value.utcoffset() is None:
             raise InvalidFilterError(
                 f"the datetime {value!r} has no time zone; pass one that has, e.g. value.replace(tzinfo=timezone.utc)"
             )
-        return value.astimezone(dt.timezone.utc).isoformat()
+        try:
+            return value.astimezone(dt.timezone.utc).isoformat()
+        except OverflowError:
+            raise InvalidFilterError(f"the datetime {value!r} is outside the years 1 to 9999 in UTC") from None
     if isinstance(value, dt.date):
         return value.isoformat()
     return value

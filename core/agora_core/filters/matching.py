@@ -140,8 +140,17 @@ def assert_removal_filter(filter: AnyFilter) -> None:
             expression that a record without metadata satisfies.
         InvalidFilterError: the filter is neither a mapping nor an expression, or holds a value that is not JSON.
     """
+    removal_filter(filter)
+
+
+def removal_filter(filter: AnyFilter) -> Expression:
+    """Return the internal form of a filter that bounds a removal; it is read once, so what was judged is what removes.
+
+    Raises:
+        UnsafeRemovalError, InvalidFilterError: as `assert_removal_filter`.
+    """
     expression = compile_filter(filter)
-    if isinstance(filter, Mapping) and not filter:
-        raise UnsafeRemovalError(reason="empty-filter")
     if expression == TRUE or predicate(expression)({}):
-        raise UnsafeRemovalError(reason="unbounded-filter")
+        # Of mappings only one without keys gets here.
+        raise UnsafeRemovalError(reason="empty-filter" if isinstance(filter, Mapping) else "unbounded-filter")
+    return expression

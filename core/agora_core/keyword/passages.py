@@ -47,14 +47,14 @@ def prepare_texts(records: Iterable[Any]) -> TextBatch:
             raise InvalidArgumentError(
                 f"records[{position}] must have an id and a text as a ChunkRecord has, got {type(record).__name__}"
             ) from None
-        check_text(key, where=f"records[{position}]", what="id")
+        key = check_text(key, where=f"records[{position}]", what="id")
         if not key:
             raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
         where = f"record {key if len(key) <= 120 else key[:117] + '...'!r}"
-        check_text(text, where=where, what="text")
+        text = check_text(text, where=where, what="text")
         source, metadata = getattr(record, "source", None), getattr(record, "metadata", None)
         if source is not None:
-            check_text(source, where=where, what="source")
+            source = check_text(source, where=where, what="source")
         latest[key] = (text, source, None if metadata is None else copy_metadata(metadata, where=where))
     columns = list(latest.values())
     return TextBatch(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agora_core.errors import ScopeViolationError
-from agora_core.filters import FALSE, TRUE, Expression, assert_removal_filter, compile_filter, predicate
+from agora_core.filters import FALSE, TRUE, Expression, compile_filter, predicate, removal_filter
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
@@ -192,8 +192,7 @@ class Operations:
 
     def remove_where(self, filter: AnyFilter) -> Operation:
         """Delete what matches."""
-        assert_removal_filter(filter)
-        expression = compile_filter(filter)
+        expression = removal_filter(filter)
         return self._removal(lambda target: statements.remove_where(target, expression), expression == FALSE)
 
     def _removal(self, statement: Callable[[Target], Any], nothing: bool) -> Operation:

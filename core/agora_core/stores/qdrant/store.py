@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.filters import assert_removal_filter
+from agora_core.filters import removal_filter
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
@@ -293,8 +293,7 @@ class QdrantStore(BaseVectorStore):
         return await self._arun(self._remove_where(filter))
 
     def _remove_where(self, filter: AnyFilter) -> Program[int]:
-        assert_removal_filter(filter)
-        compiled = compile_for_qdrant(filter)
+        compiled = compile_for_qdrant(removal_filter(filter))
         if compiled.denies:
             return 0
         return (yield from programs.remove(self._settings, compiled))
