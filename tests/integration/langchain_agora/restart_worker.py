@@ -168,15 +168,16 @@ class Worker:
             return {"texts": await turn.ainvoke(self.task_input(), CONFIG, durability="sync")}
 
 
-def main() -> None:
-    worker = Worker(json.loads(sys.argv[1]))
-    sync = worker.order["colour"] == "sync"
-    if worker.order["kind"].startswith("task"):
+def work(order: dict[str, str]) -> None:
+    """Do one phase of a turn, and write down how it went."""
+    worker = Worker(order)
+    sync = order["colour"] == "sync"
+    if order["kind"].startswith("task"):
         report = worker.run_task() if sync else asyncio.run(worker.arun_task())
     else:
         report = worker.run_agent() if sync else asyncio.run(worker.arun_agent())
-    print(json.dumps(report, default=repr))
+    Path(order["report"]).write_text(json.dumps(report, default=repr))
 
 
 if __name__ == "__main__":
-    main()
+    work(json.loads(sys.argv[1]))
