@@ -6,6 +6,7 @@ translated one to one; nothing is decided here.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,10 @@ from typing import Any
 
 import qdrant_edge as edge
 from qdrant_client import models
+
+
+# The engine syncs its files often, which on a busy disk takes most of the time; nothing here need outlive the test.
+_FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @dataclass
@@ -74,7 +79,7 @@ class EdgeClient:
             spare.metadata = metadata
             self._collections[collection_name] = spare
             return True
-        folder = tempfile.TemporaryDirectory(prefix="edge-")
+        folder = tempfile.TemporaryDirectory(prefix="edge-", dir=_FOLDER)
         sparse = {name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf) for name in sparse_vectors_config or {}}
         config = edge.EdgeConfig(
             vectors=edge.EdgeVectorParams(
