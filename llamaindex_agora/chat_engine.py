@@ -14,7 +14,7 @@ from typing import Any
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
 from llama_index.core.llms import LLM
-from llama_index.core.memory import BaseMemory, Memory
+from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.settings import Settings
 from llama_index.core.tools import ToolOutput
@@ -57,7 +57,7 @@ class AgoraContextChatEngine(BaseChatEngine):
         """Check the arguments; nothing is retrieved yet."""
         self._inject = InjectContext(retriever, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
         self._llm = Settings.llm if llm is None else llm
-        self._memory: BaseMemory = Memory.from_defaults() if memory is None else memory
+        self._memory: BaseMemory = ChatMemoryBuffer.from_defaults(llm=self._llm) if memory is None else memory
         self._prefix = [ChatMessage(role=MessageRole.SYSTEM, content=system_prompt)] if system_prompt else []
         self._actor = actor
 

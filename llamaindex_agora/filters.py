@@ -20,9 +20,8 @@ from typing import Any, Final
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from agora_core.errors import InvalidFilterError, UnsafeRemovalError
-from agora_core.filters import Expression, Field, all_of, any_of, field, not_
+from agora_core.filters import Expression, Field, all_of, any_of, field, frozen_filter, not_
 from agora_core.protocols import AnyFilter
-from agora_core.scoped import frozen_filter
 
 Filters = MetadataFilters | AnyFilter
 """What a `filters` argument takes: theirs, our mapping, or an expression."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import warnings
 from collections.abc import Iterator
@@ -29,3 +30,9 @@ def store(request: pytest.FixtureRequest, kind: str) -> Iterator[Colour]:
     conninfo = str(request.getfixturevalue("pg_conninfo")) if kind == "postgres" else ""
     with open_adapter(kind, request.param, conninfo, dimension=DIMENSION) as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def no_loop_is_made_on_the_side() -> None:
+    """Without a current event loop LlamaIndex's sync code runs its own; one that it is made nobody closes."""
+    asyncio.set_event_loop(None)

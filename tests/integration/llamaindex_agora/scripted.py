@@ -56,6 +56,10 @@ class ScriptedLLM(FunctionCallingLLM):
         """Return the system prompt of a call."""
         return "\n".join(m.content or "" for m in self.seen[call] if m.role == MessageRole.SYSTEM)
 
+    def whole(self, call: int = -1) -> str:
+        """Return all that a call told the model."""
+        return "\n".join(message.content or "" for message in self.seen[call])
+
     def told(self, call: int = -1) -> list[tuple[str, str]]:
         """Return a call's messages without its system prompts."""
         return [(m.role.value, m.content or "") for m in self.seen[call] if m.role != MessageRole.SYSTEM]
@@ -135,7 +139,7 @@ class Counted(EmbeddingRetriever):
 
     def __init__(self, store: Any) -> None:
         super().__init__(FakeEmbeddingProvider(DIMENSION), store)
-        self.asked: list[Any] = Field(default_factory=list)
+        self.asked: list[Any] = []
 
     def retrieve(self, query: str, **options: Any) -> list[Passage]:
         self.asked.append(options.get("filter"))
