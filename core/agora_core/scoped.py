@@ -15,7 +15,6 @@ from agora_core.filters import (
     compile_filter,
     conjoin,
     frozen_filter,
-    matches_filter,
 )
 from agora_core.filters.expressions import And, Equals
 from agora_core.metadata import MetadataPatch, clone_json, copy_metadata
@@ -277,18 +276,11 @@ def _copies(values: dict[str, JSON]) -> dict[str, JSON]:
     return {key: clone_json(value) for key, value in values.items()}
 
 
-def check_in_scope(record_id: str, metadata: dict[str, JSON] | None, within: AnyFilter) -> None:
-    """Refuse metadata outside `within`; the filter's values are not shown, for they may be secrets.
-
-    Raises:
-        ScopeViolationError: the metadata does not match.
-    """
-    if not matches_filter(metadata, within):
-        raise out_of_scope(record_id)
-
-
 def out_of_scope(record_id: str) -> ScopeViolationError:
-    """Return the error for a record that a scoped write may not touch; it does not say whether the record exists."""
+    """Return the error for a record that a scoped write may not touch.
+
+    It does not say whether the record exists, nor what the filter's values are, for they may be secrets.
+    """
     return ScopeViolationError(
         f"record {record_id!r} lies outside the scope of this store; nothing was written. "
         "Write records whose metadata matches the scope, under ids of its own, or use on_write='stamp'"

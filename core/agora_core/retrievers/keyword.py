@@ -133,7 +133,8 @@ class KeywordRetriever(BaseRetriever):
             return compile_filter(filter)
         expression = self._expressions.get(key)
         if expression is None:
-            expression = compile_filter(filter)
+            # By the key, so that nobody's later change to a mapping is remembered under what it was before.
+            expression = compile_filter({name: list(v) if isinstance(v, tuple) else v for name, v in key})
             if len(self._expressions) >= _REMEMBERED_FILTERS:
                 self._expressions = {}
             self._expressions[key] = expression

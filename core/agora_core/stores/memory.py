@@ -11,18 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.errors import DimensionMismatchError, InvalidArgumentError
-from agora_core.filters import Expression, assert_removal_filter, compile_filter, filter_denies_all
+from agora_core.filters import Expression, compile_filter, removal_filter
 from agora_core.filters.expressions import FALSE, TRUE
 from agora_core.filters.matching import Predicate, predicate
 from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
-from agora_core.scoped import check_in_scope, out_of_scope
+from agora_core.scoped import out_of_scope
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
 from agora_core.stores.memory_codes import wants_codes
 from agora_core.stores.memory_persistence import read_store, write_store
-from agora_core.stores.memory_reading import Reading, cheap_key
+from agora_core.stores.memory_reading import Reading, Selections, cheap_key, compiled_key
 from agora_core.stores.memory_rows import IntArray, RowTable
 from agora_core.stores.memory_search import Query, nearest, nearest_many
 from agora_core.validation import (
@@ -81,7 +81,7 @@ class MemoryVectorStore(BaseVectorStore):
         self._readings: list[Reading] = []
         # Per filter: its compiled form, which stays true, and its rows, which hold until the next write.
         self._compiled: dict[Any, Expression] = {}
-        self._selections: dict[Any, IntArray] = {}
+        self._selections = Selections()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(metric={self.metric!r}, dimension={self._dimension}, records={len(self)})"
@@ -125,7 +125,7 @@ class MemoryVectorStore(BaseVectorStore):
         try:
             if self._dimension is None:
                 return []
-            return reading.passages(nearest(reading.view, query, top_k, reading.rows), floor)
+            return reading.passages(nearest(reading.searched, query, top_k, reading.rows), floor)
         finally:
             self._readings.remove(reading)
 
@@ -156,7 +156,7 @@ class MemoryVectorStore(BaseVectorStore):
         try:
             if self._dimension is None or not queries:
                 return [[] for _ in queries]
-            found = nearest_many(reading.view, queries, top_k, reading.rows)
+            found = nearest_many(reading.searched, queries, top_k, reading.rows)
             return [reading.passages(one, floor) for one in found]
         finally:
             self._readings.remove(reading)
@@ -164,7 +164,8 @@ class MemoryVectorStore(BaseVectorStore):
     def _begin(self, filter: AnyFilter | None) -> Reading:
         """Take a snapshot; whoever began a reading takes it out of `_readings` again."""
         with self._lock:
-            reading = Reading(self._table.view(), self._select(filter))
+            rows = self._select(filter)
+            reading = Reading(self._table.view(), rows, self._selections.block(self._table, rows))
             self._readings.append(reading)
             return reading
 
@@ -178,8 +179,9 @@ class MemoryVectorStore(BaseVectorStore):
             return rows
         expression = None if key is None else self._compiled.get(key)
         if expression is None:
-            expression = compile_filter(filter)
-            key = expression if key is None else key
+            # By the key, so that nobody's later change to a mapping is remembered under what it was before.
+            key = compile_filter(filter) if key is None else key
+            expression = compiled_key(key)
             if len(self._compiled) >= _REMEMBERED_FILTERS:
                 self._compiled.clear()
             self._compiled[key] = expression
@@ -188,9 +190,7 @@ class MemoryVectorStore(BaseVectorStore):
         table = self._table
         rows = np.empty(0, dtype=np.intp) if expression == FALSE else table.live(table.index.select(expression))
         rows.flags.writeable = False
-        if len(self._selections) >= _REMEMBERED_FILTERS:
-            self._selections.clear()
-        self._selections[key] = rows
+        self._selections.put(key, rows)
         return rows
 
     def _matching_rows(self, filter: AnyFilter | None) -> list[int]:
@@ -236,11 +236,11 @@ class MemoryVectorStore(BaseVectorStore):
         The ids are those of the moment of the call. A record that was deleted since, or no longer matches, is left
         out; one that was replaced is given as it is when its turn comes.
         """
-        matches = _predicate(filter)
+        expression = None if filter is None else compile_filter(filter)
         with self._lock:
             ids = self._table.ids
-            chosen = sorted([ids[row] for row in self._matching_rows(filter)])
-        return self._scan(chosen, matches)
+            chosen = sorted([ids[row] for row in self._matching_rows(expression)])
+        return self._scan(chosen, _predicate(expression))
 
     def _scan(self, ids: list[str], matches: Predicate | None) -> Iterator[VectorRecord]:
         for first in range(0, len(ids), _SCAN_BATCH):
@@ -272,9 +272,10 @@ class MemoryVectorStore(BaseVectorStore):
 
     def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
         """Insert the records, replacing those with the same id; see `BaseVectorStore.upsert`."""
-        batch = self._prepared(records, within)
+        matches = _predicate(within)
+        batch = self._prepared(records, matches)
         with self._lock:
-            self._write(batch, [], _predicate(within))
+            self._write(batch, [], matches)
         return len(batch)
 
     def replace_documents(
@@ -282,19 +283,19 @@ class MemoryVectorStore(BaseVectorStore):
     ) -> int:
         """Put `records` in the place of every chunk of `document_ids`; see `BaseVectorStore.replace_documents`."""
         documents = check_ids(document_ids, argument="document_ids")
-        batch = self._prepared(records, within)
         matches = _predicate(within)
+        batch = self._prepared(records, matches)
         with self._lock:
             stale = [row for document_id in documents for row in self._rows_within(document_id, matches)]
             self._write(batch, stale, matches)
         return len(batch)
 
-    def _prepared(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> RecordBatch:
-        scope = None if within is None else compile_filter(within)
+    def _prepared(self, records: Iterable[VectorRecord], matches: Predicate | None) -> RecordBatch:
         batch = prepare_records(records, dimension=self._dimension)
-        if scope is not None:
+        if matches is not None:
             for record_id, metadata in zip(batch.ids, batch.metadata, strict=False):
-                check_in_scope(record_id, metadata, scope)
+                if not matches(metadata or {}):
+                    raise out_of_scope(record_id)
         return batch
 
     def _write(self, batch: RecordBatch, stale: list[int], matches: Predicate | None) -> None:
@@ -360,11 +361,11 @@ class MemoryVectorStore(BaseVectorStore):
 
     def remove_where(self, filter: AnyFilter) -> int:
         """Remove every record that matches; see `BaseVectorStore.remove_where`."""
-        assert_removal_filter(filter)
-        if filter_denies_all(filter):
+        expression = removal_filter(filter)
+        if expression == FALSE:
             return 0
         with self._lock:
-            return self._kill(self._matching_rows(filter))
+            return self._kill(self._matching_rows(expression))
 
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch the metadata of every chunk of a document; see `BaseVectorStore.update_metadata`."""

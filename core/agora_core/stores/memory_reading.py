@@ -4,24 +4,80 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from agora_core.filters import Expression
+from agora_core.filters import Expression, compile_filter
 from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
-from agora_core.stores.memory_rows import IntArray, TableView
+from agora_core.stores.memory_rows import IntArray, RowTable, TableView
 from agora_core.stores.memory_search import Ranked
 
+_REMEMBERED: Final = 256
+# Blocks take at most a sixteenth of what the vectors take, or this where that is more; none is larger than this.
+_BLOCKS_SHARE: Final = 16
+_LEAST_BYTES: Final = 2 * 2**20
+_GATHERED_ROWS: Final = 2048
 _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
+
+
+class Selections:
+    """The rows of filters that were asked, until the next write; of those asked again, also the vectors side by side.
+
+    Guarded by the store's lock.
+    """
+
+    __slots__ = ("_blocks", "_bytes", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[Any, IntArray] = {}
+        self._blocks: dict[int, TableView | None] = {}
+        self._bytes = 0
+
+    def get(self, key: Any) -> IntArray | None:
+        """Return the rows of a filter, where they are known."""
+        return self._rows.get(key)
+
+    def put(self, key: Any, rows: IntArray) -> None:
+        """Remember the rows of a filter."""
+        if len(self._rows) >= _REMEMBERED:
+            self.clear()
+        self._rows[key] = rows
+
+    def clear(self) -> None:
+        """Forget all, as each write makes necessary."""
+        self._rows.clear()
+        self._blocks.clear()
+        self._bytes = 0
+
+    def block(self, table: RowTable, rows: IntArray | None) -> TableView | None:
+        """Return the vectors of remembered `rows` side by side, from the second time they are asked for."""
+        if rows is None or not 0 < len(rows) <= _GATHERED_ROWS:
+            return None
+        # An array that is remembered keeps its id.
+        key = id(rows)
+        if key not in self._blocks:
+            self._blocks[key] = None
+            return None
+        block = self._blocks[key]
+        if block is None:
+            view = table.view()
+            row_bytes = view.matrix.strides[0]
+            if self._bytes + len(rows) * row_bytes > max(_LEAST_BYTES, view.count * row_bytes // _BLOCKS_SHARE):
+                return None
+            block = self._blocks[key] = table.gathered(rows)
+            self._bytes += len(rows) * row_bytes
+        return block
 
 
 class Reading:
     """What one search sees: the rows as they were, whatever is written meanwhile."""
 
-    __slots__ = ("before", "rows", "view")
+    __slots__ = ("before", "rows", "searched", "view")
 
-    def __init__(self, view: TableView, rows: IntArray | None) -> None:
+    def __init__(self, view: TableView, rows: IntArray | None, block: TableView | None) -> None:
         self.view = view
-        self.rows = rows
+        # Where the vectors of the rows stand together, all of those are searched.
+        self.searched = view if block is None else block
+        self.rows = rows if block is None else None
         # Metadata that a patch has replaced since; the patch writes here first.
         self.before: dict[int, dict[str, JSON] | None] = {}
 
@@ -56,10 +112,18 @@ def cheap_key(filter: AnyFilter) -> Any:
             # The type belongs to it: True, 1 and 1.0 are one key to Python.
             parts.append((key, kind, value))
         elif kind is list or kind is tuple:
-            kinds = tuple(map(type, value))
+            values = tuple(value)
+            kinds = tuple(map(type, values))
             if not _ATOMS.issuperset(kinds):
                 return None
-            parts.append((key, kinds, tuple(value)))
+            parts.append((key, kinds, values))
         else:
             return None
     return tuple(parts)
+
+
+def compiled_key(key: Any) -> Expression:
+    """Return the internal form of the filter that has this key: of what was read then, whatever became of it since."""
+    if isinstance(key, Expression):
+        return key
+    return compile_filter({name: list(value) if isinstance(kind, tuple) else value for name, kind, value in key})
