@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from agora_core.errors import InvalidFilterError
-from agora_core.filters import Expression, Field, all_of, any_of, compile_filter, field, not_
+from agora_core.filters import Expression, Field, all_of, any_of, compile_filter, field, frozen_filter, not_
 from agora_core.protocols import AnyFilter
 
 _BOTH_ENDS: Final = 2
@@ -18,7 +18,7 @@ def to_core_filter(filter: Any) -> AnyFilter:
     Three forms are taken:
 
     * an **expression** of the core, as it is;
-    * the core's **mapping**, as it is: keys are ANDed, a list value is match-any, any other value is equality;
+    * the core's **mapping**, copied: keys are ANDed, a list value is match-any, any other value is equality;
     * an **operator dict**: a mapping with a key that begins with `$`, or with a value that is a dict with such a key.
       Its plain entries keep the meaning they have in the mapping. Field operators are `$eq $ne $lt $lte $gt $gte $in
       $nin $between $exists $not`, several on one field are ANDed; `$and`, `$or` take a non-empty list of filters,
@@ -35,13 +35,14 @@ def to_core_filter(filter: Any) -> AnyFilter:
     """
     if not isinstance(filter, Mapping):
         return compile_filter(filter)
-    if not any(_is_operator(key) or _holds_operators(value) for key, value in filter.items()):
-        for key, value in filter.items():
+    # Read once: what is judged here is what is passed on, whatever the giver's mapping says later.
+    entries = dict(filter)
+    if not any(_is_operator(key) or _holds_operators(value) for key, value in entries.items()):
+        for key, value in entries.items():
             _refuse_hidden_operators(key, value)
-        # Returned as it is, so that a store which knows mappings only can answer it; refused here where it cannot be.
-        compile_filter(filter)
-        return filter
-    return _translate(filter)
+        # It stays a mapping, so that a store which knows nothing else can answer it; refused here where it cannot be.
+        return frozen_filter(entries)
+    return _translate(entries)
 
 
 def _translate(filter: Any) -> Expression:

@@ -15,7 +15,6 @@ from agora_core.calling import acall, call, given, offers
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import conjoin, matches_filter
-from agora_core.filters.build import frozen_filter
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
@@ -81,7 +80,7 @@ class AgoraRetriever(ConfigAwareRetriever):
     @field_validator("filter")
     @classmethod
     def _check_filter(cls, value: Any) -> Any:
-        return None if value is None else frozen_filter(to_core_filter(value))
+        return None if value is None else to_core_filter(value)
 
     def scoped(self, scope: Scope) -> AgoraRetriever:
         """Return a view in which `scope` always holds: a filter, or a function of the run's config.

@@ -51,8 +51,11 @@ def test_the_operator_dict_is_the_expression(written: Any, meant: Any) -> None:
 
 
 @pytest.mark.parametrize("filter", [{}, {"a": 1}, {"a": ["x"]}, {"a": {}}, {"a": {"b": {"c": 1}}}, {"a": None}])
-def test_the_mapping_of_the_core_passes_as_it_is(filter: Any) -> None:
-    assert to_core_filter(filter) is filter
+def test_the_mapping_of_the_core_passes_as_a_copy(filter: Any) -> None:
+    passed = to_core_filter(filter)
+    assert passed == filter
+    assert type(passed) is dict
+    assert passed is not filter
 
 
 def test_an_expression_passes_as_it_is() -> None:
