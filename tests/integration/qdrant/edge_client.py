@@ -17,7 +17,6 @@ from typing import Any
 import qdrant_edge as edge
 from qdrant_client import models
 
-
 # The engine syncs its files often, which on a busy disk takes most of the time; nothing here need outlive the test.
 _FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 

@@ -255,6 +255,8 @@ def test_keys_and_options_reach_the_client(server: RestServer) -> None:
         (":memory:", {"max_retries": -1}, "max_retries must be an int of 0 or more"),
         (":memory:", {"retry_backoff": float("nan")}, "retry_backoff must be a number"),
         (":memory:", {"collection_options": {"shards": 2}}, "unknown collection options shards"),
+        (":memory:", {"ordering": "fast"}, "WriteOrdering must be one of weak, medium, strong, got 'fast'"),
+        (":memory:", {"consistency": "some"}, "ReadConsistencyType must be one of"),
     ],
 )
 def test_arguments_out_of_range_are_refused(client: Any, options: Any, message: str) -> None:

@@ -15,7 +15,7 @@ from agora_core.stores.base import BaseVectorStore
 from agora_core.stores.qdrant import collection as collections
 from agora_core.stores.qdrant import programs, ranking
 from agora_core.stores.qdrant.connection import QdrantConnection
-from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
+from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant, qdrant_models
 from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call, documents_condition
 from agora_core.stores.qdrant.settings import IndexMetadata, Metric, QdrantSettings, check_collection, check_metric
@@ -115,8 +115,8 @@ class QdrantStore(BaseVectorStore):
             exact=exact,
             hnsw_ef=hnsw_ef,
             quantization=None if quantization is None else dict(quantization),
-            read_options={} if consistency is None else {"consistency": consistency},
-            write_options={} if ordering is None else {"ordering": ordering},
+            read_options={} if consistency is None else {"consistency": _named("ReadConsistencyType", consistency)},
+            write_options={} if ordering is None else {"ordering": _named("WriteOrdering", ordering)},
         )
         self._collection_options = collections.check_collection_options(collection_options or {})
         self._index_metadata = index_metadata
@@ -415,6 +415,18 @@ class QdrantStore(BaseVectorStore):
 
 def _bound(within: AnyFilter | None) -> CompiledFilter | None:
     return None if within is None else compile_for_qdrant(within)
+
+
+def _named(kind: str, value: Any) -> Any:
+    """Return the member of one of qdrant-client's enumerations that has this value; anything but a str as it is."""
+    if not isinstance(value, str):
+        return value
+    members: Any = getattr(qdrant_models(), kind)
+    if value not in [member.value for member in members]:
+        raise InvalidArgumentError(
+            f"{kind} must be one of {', '.join(member.value for member in members)}, got {value!r}"
+        )
+    return members(value)
 
 
 def _at_least(least: int, value: Any, argument: str) -> int:
