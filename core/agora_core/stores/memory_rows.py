@@ -7,7 +7,7 @@ is replaced or deleted is only marked; `compact` moves the others into arrays wi
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ class TableView:
     """The one list in which a row may change; see `MemoryVectorStore.update_metadata`."""
     codes: CodesView | None
     """None where the store keeps no codes."""
+    origin: IntArray | None = None
+    """Shape (count,): the rows of the table that the first three arrays hold; None where they hold all, in place."""
 
 
 class RowTable:
@@ -112,6 +114,19 @@ class RowTable:
                 self._codes,
             )
         return self._view
+
+    def gathered(self, rows: IntArray) -> TableView:
+        """Return a view with the vectors of some live rows side by side, which are read several times faster so."""
+        return replace(
+            self.view(),
+            matrix=self._matrix.take(rows, axis=0),
+            norms=self._norms.take(rows),
+            factors=self._factors.take(rows),
+            count=len(rows),
+            dead=self._dead[:0],
+            codes=None,
+            origin=rows,
+        )
 
     def vector(self, row: int) -> Float32Array:
         """Return the embedding of a row; a view, which must not be changed."""

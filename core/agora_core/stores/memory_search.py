@@ -46,7 +46,10 @@ class Query:
 
 
 def nearest(view: TableView, query: Query, top_k: int, rows: IntArray | None) -> Ranked:
-    """Return the `top_k` best rows; `rows` None stands for all that are not dead."""
+    """Return the `top_k` best rows; `rows` None stands for all that are not dead.
+
+    Of a view with an `origin` the rows are its own on the way in, and those of the table on the way out.
+    """
     live = view.count - len(view.dead) if rows is None else len(rows)
     if not live:
         return []
@@ -209,7 +212,7 @@ def _ranked(view: TableView, query: Query, top_k: int, rows: IntArray) -> Ranked
     if len(rows) > 2 * top_k + _SPARE:
         kept = scores >= np.partition(scores, len(scores) - top_k)[len(scores) - top_k]
         rows, scores = rows[kept], scores[kept]
-    ids, chosen = view.ids, rows.tolist()
+    ids, chosen = view.ids, (rows if view.origin is None else view.origin[rows]).tolist()
     # Negated, so that one ascending order serves scores and ids.
     ranked = sorted([(-score, ids[row], row) for score, row in zip(scores.tolist(), chosen, strict=True)])
     return [(0.0 - negated, row) for negated, _, row in ranked[:top_k]]

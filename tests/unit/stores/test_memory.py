@@ -21,6 +21,7 @@ from agora_core import (
     VectorRecord,
     field,
 )
+from agora_core.stores import memory_reading
 
 
 def record(id: str, embedding: Any = (1.0, 0.0), **rest: Any) -> VectorRecord:
@@ -338,6 +339,29 @@ def test_a_filter_that_was_seen_before_sees_later_writes(store: MemoryVectorStor
     assert counts() == [2, 1, 3, 3, 2]
     store.replace_documents(["a"], [record("a#0")])
     assert counts() == [1, 1, 1, 1, 2]
+
+
+def test_a_filter_asked_again_and_again_answers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    for metric in ("cosine", "l2", "inner"):
+        store = MemoryVectorStore(metric=metric)
+        store.upsert(
+            [VectorRecord(f"{n}", "", v, None, {"k": n % 9}) for n, v in enumerate(rng.standard_normal((900, 5)))]
+        )
+        for query in (rng.standard_normal(5), np.zeros(5)):
+            filters: list[Any] = [{"k": 1}, {"k": [2, 3]}, field("k") < 8]
+            first = [store.search(query, top_k=30, filter=f) for f in filters]
+            for _ in range(3):
+                assert [store.search(query, top_k=30, filter=f) for f in filters] == first
+                assert [store.search_many([query], top_k=30, filter=f)[0] for f in filters] == first
+            assert store._selections.block(store._table, store._select({"k": 1})) is not None
+            store.update_metadata(first[0][0].id, {"k": 2})
+            assert store._selections.block(store._table, store._select({"k": 1})) is None
+            assert first[0][0].id not in ids(store.search(query, top_k=300, filter={"k": 1}))
+            store.update_metadata(first[0][0].id, {"k": 1})
+    monkeypatch.setattr(memory_reading, "_LEAST_BYTES", 0)
+    for _ in range(4):
+        assert [store.search(query, top_k=30, filter=f) for f in filters] == first
 
 
 def test_filters_of_equal_python_values_are_kept_apart() -> None:

@@ -107,7 +107,7 @@ def test_a_search_that_was_overtaken_answers_from_its_moment(store: MemoryVector
         store.update_metadata("d", {"version": 78})
         from agora_core.stores.memory_search import Query, nearest
 
-        found = nearest(reading.view, Query(query.astype(np.float32)), 5000, reading.rows)
+        found = nearest(reading.searched, Query(query.astype(np.float32)), 5000, reading.rows)
         assert reading.passages(found, None) == before
     finally:
         store._readings.remove(reading)
