@@ -22,6 +22,8 @@ BLOCK_POSTINGS: Final = 1 << 15
 _LEAST_DIRT: Final = 4096
 _DIRTY_SHARE: Final = 8
 _LOW: Final = 0xFFFFFFFF
+# Tails beyond this length are looked through by numpy.
+_LONG_TAIL: Final = 64
 
 
 class Block:
@@ -86,7 +88,11 @@ class Postings:
         tail = self._tails.get(term)
         if tail is None:
             return rows, frequencies
-        return _merged(rows, frequencies, *_split(np.sort(_packed(tail))))
+        packed = _packed(tail)
+        # Rows that were never used before come in ascending order: then there is nothing to sort.
+        if len(packed) > 1 and (packed[1:] < packed[:-1]).any():
+            packed = np.sort(packed)
+        return _merged(rows, frequencies, *_split(packed))
 
     # ------------------------------------------------------------------------------------------------- writing
     def apply(
@@ -160,7 +166,10 @@ class Postings:
             else:
                 del self._tails[term]
             return
-        place = next(n for n, packed in enumerate(tail) if packed >> 32 == row)
+        if len(tail) > _LONG_TAIL:
+            place = int((_packed(tail) >> np.uint64(32) == row).argmax())
+        else:
+            place = next(n for n, packed in enumerate(tail) if packed >> 32 == row)
         if frequency:
             tail[place] = row << 32 | frequency
             return

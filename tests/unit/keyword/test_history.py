@@ -46,6 +46,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
             for name, value in (
                 ("postings.BLOCK_POSTINGS", 8),
                 ("postings._LEAST_DIRT", 4),
+                ("postings._LONG_TAIL", 1),
                 ("index._LEAST_BULK", 12),
                 ("counting._CHUNK_BITS", 2),
                 ("search._EAGER", 2),
