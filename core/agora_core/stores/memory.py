@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,6 +161,17 @@ class MemoryVectorStore(BaseVectorStore):
             return [reading.passages(one, floor) for one in found]
         finally:
             self._readings.remove(reading)
+
+    async def asearch_many(
+        self,
+        embeddings: Sequence[Embedding] | npt.NDArray[Any],
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+    ) -> list[list[Passage]]:
+        """Async twin of `search_many`."""
+        return await asyncio.to_thread(self.search_many, embeddings, top_k=top_k, filter=filter, min_score=min_score)
 
     def _begin(self, filter: AnyFilter | None) -> Reading:
         """Take a snapshot; whoever began a reading takes it out of `_readings` again."""
@@ -405,6 +417,10 @@ class MemoryVectorStore(BaseVectorStore):
             dimension = self._dimension
         write_store(path, metric=self.metric, dimension=dimension, batch=batch)
 
+    async def asave(self, path: str | os.PathLike[str]) -> None:
+        """Async twin of `save`."""
+        await asyncio.to_thread(self.save, path)
+
     @classmethod
     def load(
         cls: type[StoreT],
@@ -423,6 +439,16 @@ class MemoryVectorStore(BaseVectorStore):
         with store._lock:
             store._write(batch, [], None)
         return store
+
+    @classmethod
+    async def aload(
+        cls: type[StoreT],
+        path: str | os.PathLike[str],
+        *,
+        quantization: Literal["auto", "none", "int8"] = "auto",
+    ) -> StoreT:
+        """Async twin of `load`."""
+        return await asyncio.to_thread(cls.load, path, quantization=quantization)
 
 
 def _predicate(within: AnyFilter | None) -> Predicate | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -414,7 +415,10 @@ def test_scanning_goes_on_while_others_write() -> None:
     assert not {"0998", "0999", "9999"} & set(seen)
 
 
-async def test_the_async_twins(store: MemoryVectorStore) -> None:
+async def test_the_async_twins(store: MemoryVectorStore, tmp_path: Path) -> None:
+    assert await store.asearch_many([[1, 0]], top_k=2) == store.search_many([[1, 0]], top_k=2)
+    await store.asave(tmp_path / "kept")
+    assert list((await MemoryVectorStore.aload(tmp_path / "kept")).scan()) == list(store.scan())
     async with store as same:
         assert same is store
         assert await store.asearch([1, 0], top_k=2) == store.search([1, 0], top_k=2)
