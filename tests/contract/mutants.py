@@ -118,9 +118,9 @@ MUTANTS = (
     ),
     Mutant(
         "qdrant: integers beyond 2^53 are compared as floats",
-        STORES + "qdrant/filters.py",
-        "abs(node.literal.value) < _EXACT_BOUND",
-        "abs(node.literal.value) < 2**70",
+        STORES + "qdrant/numbers.py",
+        "        rest = value - int(base)\n",
+        "",
         QDRANT,
     ),
     Mutant(
