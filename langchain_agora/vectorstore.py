@@ -9,6 +9,7 @@ from langchain_core.documents import Document
 
 from agora_core.calling import acall, call, given
 from agora_core.embedding import check_query
+from agora_core.errors import UnsupportedOperationError
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage, VectorRecord
 from agora_core.similarity import maximal_marginal_relevance, relevance_score, score_of_relevance
@@ -148,7 +149,7 @@ class AgoraVectorStore(WritableVectorStore):
         return self._relevant(await self._asearch(query, _options(k, filter, floor)))
 
     def _select_relevance_score_fn(self) -> Any:
-        return lambda score: relevance_score(self.store.metric, score)
+        return lambda score: relevance_score(self._metric, score)
 
     def max_marginal_relevance_search(  # type: ignore[override]
         self,
@@ -231,9 +232,19 @@ class AgoraVectorStore(WritableVectorStore):
         found: Sequence[Passage] = await acall(store, "search", vector, **options)
         return found
 
+    @property
+    def _metric(self) -> str:
+        metric = getattr(self.store, "metric", None)
+        if metric is None:
+            raise UnsupportedOperationError(
+                f"{type(self.store).__name__} has no attribute metric (cosine, l2 or inner), which relevance needs; "
+                "give it one, or use similarity_search_with_score and min_score"
+            )
+        return str(metric)
+
     def _floor(self, threshold: float | None) -> float | None:
         floor = check_min_score(threshold, argument="score_threshold")
-        return None if floor is None else score_of_relevance(self.store.metric, floor)
+        return None if floor is None else score_of_relevance(self._metric, floor)
 
     def _documents(self, found: Iterable[Passage | VectorRecord]) -> list[Document]:
         source_key = self.source_key
@@ -243,7 +254,7 @@ class AgoraVectorStore(WritableVectorStore):
         return [(to_document(passage, source_key=self.source_key), passage.score) for passage in found]
 
     def _relevant(self, found: Iterable[Passage]) -> list[tuple[Document, float]]:
-        metric = self.store.metric
+        metric = self._metric
         return [(document, relevance_score(metric, score)) for document, score in self._scored(found)]
 
 

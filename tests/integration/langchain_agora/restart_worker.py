@@ -62,6 +62,10 @@ class Worker:
     def starts(self) -> bool:
         return self.order["phase"] == "start"
 
+    @property
+    def durability(self) -> Any:
+        return self.order.get("durability", "sync")
+
     def agent(self, checkpointer: Any) -> Any:
         starts, where = self.starts, self.order["kind"]
 
@@ -96,7 +100,7 @@ class Worker:
         )
 
     def input(self) -> Any:
-        if self.starts:
+        if self.starts or self.durability == "exit":
             return {"messages": [HumanMessage("paid leave")]}
         if self.order["kind"] == "interrupted":
             return Command(resume={"decisions": [{"type": "approve"}]})
@@ -112,13 +116,13 @@ class Worker:
         with SqliteSaver.from_conn_string(self.order["database"]) as checkpointer:
             actor = Actor(self.order["tenant"])
             agent = self.agent(checkpointer)
-            return self.report(agent.invoke(self.input(), CONFIG, context=actor, durability="sync"))
+            return self.report(agent.invoke(self.input(), CONFIG, context=actor, durability=self.durability))
 
     async def arun_agent(self) -> dict[str, Any]:
         async with AsyncSqliteSaver.from_conn_string(self.order["database"]) as checkpointer:
             actor = Actor(self.order["tenant"])
             agent = self.agent(checkpointer)
-            return self.report(await agent.ainvoke(self.input(), CONFIG, context=actor, durability="sync"))
+            return self.report(await agent.ainvoke(self.input(), CONFIG, context=actor, durability=self.durability))
 
     def task_input(self) -> Any:
         if self.starts:

@@ -349,6 +349,7 @@ def test_what_a_caller_puts_under_the_private_keys_is_ignored(make: Make) -> Non
 
 
 def test_what_is_checkpointed_is_plain_json(make: Make) -> None:
+    """And it is checkpointed without an `after_agent` hook (langchainjs #10291: it was not)."""
     agent = make(["one"])
     agent.run("paid leave", actor=Actor("b"))
     (passage,) = agent.state()["agora_passages"]
@@ -381,7 +382,11 @@ def test_nothing_is_recorded_when_it_is_off(make: Make) -> None:
 
 
 def test_the_call_is_recorded_as_messages_that_no_model_sees(make: Make) -> None:
-    """With a tool of the same name, whose execution would fail the test; over two turns with tool calls between."""
+    """With a tool of the same name, whose execution would fail the test; over two turns with tool calls between.
+
+    Providers refuse calls they never made: a mixed turn (langchain-aws #141), tool blocks without tools (Bedrock), a
+    call without a thought signature (Gemini).
+    """
     agent = make([calls_tool("refund", amount=5), "one", "two"], record="message", tools=[refund, retrieve])
     agent.run("paid leave", actor=Actor("a"))
     result = agent.run("and the notice?", actor=Actor("a"))
@@ -474,6 +479,7 @@ def assert_no_call_saw_both(agent: Harness) -> None:
 
 
 def test_both_twins_of_every_hook_are_there() -> None:
+    """lc #33474: middleware with one colour fails in the other."""
     own = vars(InjectContextMiddleware)
     assert {"before_agent", "abefore_agent", "wrap_model_call", "awrap_model_call"} <= set(own)
     assert not {"before_model", "abefore_model", "after_model", "after_agent"} & set(own)

@@ -33,9 +33,9 @@ def run_interpreter(order: dict[str, str]) -> int:
 class Turn:
     """The files that outlive the processes of one turn."""
 
-    def __init__(self, folder: Path, kind: str, colour: str) -> None:
+    def __init__(self, folder: Path, kind: str, colour: str, **order: str) -> None:
         self.log, self.report = folder / "retrievals.log", folder / "report.json"
-        self.order = {"kind": kind, "colour": colour, "database": str(folder / "state.db")}
+        self.order = {"kind": kind, "colour": colour, "database": str(folder / "state.db"), **order}
         self.order |= {"log": str(self.log), "report": str(self.report)}
 
     def process(self, phase: str, tenant: str) -> int:
@@ -73,6 +73,15 @@ def test_a_killed_agent_goes_on_in_a_new_process_without_retrieving_again(
     assert turn.retrievals == ["a"]
     assert all("at A" in system and "at B" not in system for system in report["systems"])
     assert report["systems"]
+
+
+def test_a_killed_agent_that_keeps_nothing_starts_the_turn_over(tmp_path: Path) -> None:
+    """With `durability="exit"` there is nothing to go on from; what is found is found for who asks again."""
+    turn = Turn(tmp_path, "killed-in-tool", "async", durability="exit")
+    assert turn.process("start", "a") == -signal.SIGKILL
+    report = turn.go_on("b")
+    assert turn.retrievals == ["a", "b"]
+    assert all("at B" in system and "at A" not in system for system in report["systems"])
 
 
 def test_an_interrupted_agent_is_resumed_by_another_actor_in_a_new_process(tmp_path: Path) -> None:

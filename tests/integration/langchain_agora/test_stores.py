@@ -140,6 +140,7 @@ def texts_in(vectors: AgoraVectorStore) -> list[str]:
 
 @pytest.mark.parametrize("cleanup", [None, "incremental", "full", "scoped_full"])
 def test_index_run_twice_with_batches_smaller_than_a_source(run: Run, vectors: AgoraVectorStore, cleanup: Any) -> None:
+    """lc #28447, #22135, #32612: cleaning up across batches deletes or embeds again. What is stored is right."""
     records = InMemoryRecordManager("test")
     records.create_schema()
     corpus = [*source("a", "a one", "a two", "a three", "a four", "a five"), *source("b", "b one", "b two")]

@@ -258,6 +258,12 @@ def test_batches_pass_through(run: Run) -> None:
     assert sorted(query for query, _ in retriever.calls) == [f"{n}?" for n in range(5)]
 
 
+def test_a_chain_with_it_can_be_drawn_and_described() -> None:
+    chain = PROMPT | inject() | model("x") | StrOutputParser()
+    assert "InjectContext" in [node.name for node in chain.get_graph().nodes.values()]
+    assert chain.get_input_jsonschema()["required"] == ["question"]
+
+
 def test_it_has_a_name_in_traces_and_a_repr() -> None:
     assert inject().get_name() == "InjectContext"
     assert inject(name="context").get_name() == "context"

@@ -572,8 +572,6 @@ def test_the_async_colour_uses_no_thread_where_store_and_model_are_async() -> No
 
 def test_a_store_without_a_capability_says_so(run: Run) -> None:
     class SearchOnly:
-        metric = "cosine"
-
         def search(self, embedding: Any, *, top_k: int) -> list[Any]:
             return []
 
@@ -581,6 +579,8 @@ def test_a_store_without_a_capability_says_so(run: Run) -> None:
     assert run(vectors, "similarity_search", "0") == []
     with pytest.raises(TypeError, match="SearchOnly has neither 'get'"):
         run(vectors, "get_by_ids", ["x"])
+    with pytest.raises(TypeError, match="SearchOnly has no attribute metric"):
+        run(vectors, "similarity_search_with_relevance_scores", "0")
 
 
 def test_what_is_no_store_or_no_embedding_model_is_refused() -> None:
