@@ -208,14 +208,10 @@ def test_a_hook_that_raises_fails_the_query_before_the_model(store: Colour, inde
     hooks: list[Any] = [own_tenant, lambda _: None, lambda _: "all"]
     for hook in hooks:
         inject = InjectContextPostprocessor(retriever=retriever, retrieval_filter=hook)
+        options: dict[str, Any] = {"llm": model, "node_postprocessors": [inject]}
         engines: list[tuple[Any, str]] = [
-            (index.as_query_engine(llm=model, node_postprocessors=[inject]), "query"),
-            (
-                index.as_chat_engine(
-                    chat_mode=ChatMode.CONTEXT, llm=model, node_postprocessors=[inject], memory=memory()
-                ),
-                "chat",
-            ),
+            (index.as_query_engine(**options), "query"),
+            (index.as_chat_engine(chat_mode=ChatMode.CONTEXT, memory=memory(), **options), "chat"),
         ]
         for engine, method in engines:
             with pytest.raises((PermissionError, InvalidFilterError)):
