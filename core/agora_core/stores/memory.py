@@ -124,8 +124,11 @@ class MemoryVectorStore(BaseVectorStore):
         query = Query(prepare_embedding(embedding, dimension=self._dimension))
         reading = self._begin(filter)
         try:
-            if self._dimension is None:
+            if not reading.view.count:
                 return []
+            if len(query.narrow) != reading.view.matrix.shape[1]:
+                # The first record was written since, and is of another length: this refuses.
+                prepare_embedding(embedding, dimension=self._dimension)
             return reading.passages(nearest(reading.searched, query, top_k, reading.rows), floor)
         finally:
             self._readings.remove(reading)
@@ -155,8 +158,10 @@ class MemoryVectorStore(BaseVectorStore):
         ]
         reading = self._begin(filter)
         try:
-            if self._dimension is None or not queries:
+            if not queries or not reading.view.count:
                 return [[] for _ in queries]
+            for query in queries:
+                prepare_embedding(query.narrow, dimension=reading.view.matrix.shape[1])
             found = nearest_many(reading.searched, queries, top_k, reading.rows)
             return [reading.passages(one, floor) for one in found]
         finally:

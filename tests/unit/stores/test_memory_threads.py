@@ -113,6 +113,20 @@ def test_a_search_that_was_overtaken_answers_from_its_moment(store: MemoryVector
         store._readings.remove(reading)
 
 
+def test_a_search_that_the_first_write_overtakes_is_refused_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    for call in ("search", "search_many"):
+        store = MemoryVectorStore()
+        begin = store._begin
+
+        def late(filter: Any, store: MemoryVectorStore = store, begin: Any = begin) -> Any:
+            store.upsert([VectorRecord("a", "", [1.0, 2.0])])
+            return begin(filter)
+
+        monkeypatch.setattr(store, "_begin", late)
+        with pytest.raises(DimensionMismatchError, match="has 3 numbers where the store takes 2"):
+            getattr(store, call)([1.0] * 3 if call == "search" else [[1.0] * 3], top_k=1)
+
+
 def test_only_one_of_two_racing_dimensions_wins() -> None:
     for _ in range(30):
         store = MemoryVectorStore()
