@@ -29,10 +29,14 @@ import numpy as np
 
 from agora_core import MemoryVectorStore, VectorRecord
 from tests.benchmarks import vector_data
+from tests.benchmarks.log_plot import log_plot
 from tests.benchmarks.vector_peers import Faiss, LangChain, LlamaIndex, NumpyLimit
 
 TOP_K = 10
 SHARES = ("50", "10", "1", "0.1")
+PLOT = "benchmarks-memory.svg"
+PLOTTED = (None, "1")
+NAMES = {"limit": "numpy limit", "none": "store", "int8": "store, int8"}
 BEGIN, END = "<!-- memory: begin -->", "<!-- memory: end -->"
 
 
@@ -114,8 +118,11 @@ def _search(store: MemoryVectorStore, queries: Any, filter: Any, *, cold: bool =
     return call
 
 
-def search_rows(data: vector_data.Corpus, *, rounds: int) -> Iterator[Row]:
-    """Measure searches without and with filters, and batches."""
+Lines = dict[str, list[tuple[float, float]]]
+
+
+def search_rows(data: vector_data.Corpus, *, rounds: int, lines: Lines) -> Iterator[Row]:
+    """Measure searches without and with filters, and batches; `lines` gets the milliseconds for the plot."""
     size, queries = len(data.records), data.queries
     stores = {name: filled(data, name) for name in quantizations()}
     numpy_limit = NumpyLimit(data)
@@ -138,6 +145,10 @@ def search_rows(data: vector_data.Corpus, *, rounds: int) -> Iterator[Row]:
         calls |= {name: _peer_search(peer, queries, tokens) for name, peer in peers.items()}
         medians = interleaved(calls, rounds=rounds, seconds=0.1)
         limit = medians["limit"]
+        for name in ("limit", *stores):
+            shown = f"{NAMES[name]}, {'no filter' if share is None else f'{share} %'}"
+            if share in PLOTTED:
+                lines.setdefault(shown, []).append((size, statistics.median(medians[name])))
         target = (1.05 if size >= 100_000 else 1.15) if share is None else 1.0
         note = f"({statistics.median(limit):.3g} ms)"
         yield Row(f"{label}, to the numpy limit", ratio(medians["none"], limit), "×", target, note=note)
@@ -259,14 +270,16 @@ def _replaced(pool: list[VectorRecord], times: int, count: int) -> tuple[MemoryV
 
 
 def bench_memory(
-    sizes: list[int], *, rounds: int = 9, replaces: int = 100_000, frameworks: bool = True
+    sizes: list[int], *, rounds: int = 9, replaces: int = 100_000, frameworks: bool = True, lines: Lines | None = None
 ) -> Iterator[Row]:
-    """Yield every line of the table, as it is measured."""
+    """Yield every line of the table, as it is measured; `lines` gets what the plot shows."""
+    lines = {} if lines is None else lines
     yield from size_rows(min(max(sizes), 100_000))
     for size in sizes:
         data = vector_data.Corpus.of(size)
-        yield from search_rows(data, rounds=rounds)
-        yield from write_rows(data, rounds=rounds)
+        yield from search_rows(data, rounds=rounds, lines=lines)
+        if size <= 100_000:
+            yield from write_rows(data, rounds=rounds)
         if frameworks and size == 100_000:
             yield from framework_rows(data)
     if replaces:
@@ -279,7 +292,8 @@ def section(lines: list[str]) -> str:
     machine = (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}"
     )
-    return "\n".join(["## The store in memory", "", text, "", f"Measured on: {machine}.", "", *lines])
+    plot = f"![Milliseconds per query by number of records]({PLOT})"
+    return "\n".join(["## The store in memory", "", text, "", f"Measured on: {machine}.", "", *lines, "", plot])
 
 
 def write_section(path: Path, text: str) -> None:
@@ -308,13 +322,21 @@ def main() -> None:
         return
     lines = ["| what | measured | target | |", "| --- | --- | --- | --- |"]
     print("\n".join(lines))
+    plotted: Lines = {}
     for row in bench_memory(
-        given.sizes, rounds=given.rounds, replaces=given.replaces, frameworks=not given.no_frameworks
+        given.sizes,
+        rounds=given.rounds,
+        replaces=given.replaces,
+        frameworks=not given.no_frameworks,
+        lines=plotted,
     ):
         lines.append(f"| {' | '.join(row.cells())} |")
         print(lines[-1], flush=True)
     if given.write:
         write_section(given.write, section(lines))
+        title = f"Top {TOP_K} of records of {vector_data.DIMENSION} dimensions, one thread"
+        plot = log_plot(plotted, title=title, across="records", up="milliseconds a query")
+        given.write.with_name(PLOT).write_text(plot, encoding="utf-8")
 
 
 if __name__ == "__main__":
