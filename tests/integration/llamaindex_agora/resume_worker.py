@@ -23,9 +23,15 @@ ORDER: dict[str, str] = json.loads(sys.argv[1]) if __name__ == "__main__" else {
 MESSAGE = "paid leave"
 
 
+class Agreed(HumanResponseEvent):
+    """What a person answers."""
+
+    response: str
+
+
 async def refund(ctx: Context, amount: int) -> str:
     """Refund an amount, if a person agrees."""
-    answer = await ctx.wait_for_event(HumanResponseEvent, waiter_event=InputRequiredEvent())
+    answer = await ctx.wait_for_event(Agreed, waiter_event=InputRequiredEvent())
     return f"refunded {amount}: {answer.response}"
 
 
@@ -65,7 +71,7 @@ def main() -> None:
     )
     workflow: Any = AgentWorkflow(agents=[made]) if kind == "workflow" else made
     saved = Path(ORDER["saved"])
-    report = asyncio.run(start(workflow, saved) if starts else go_on(workflow, saved, kind))
+    report = asyncio.run(start(workflow, saved) if starts else go_on(workflow, json.loads(saved.read_text()), kind))
     report["systems"] = [model.system(call) for call in range(len(model.seen))]
     print(json.dumps(report))
 
@@ -93,13 +99,13 @@ def save(context: Context, saved: Path) -> None:
         saved.write_text(json.dumps(context.to_dict()))
 
 
-async def go_on(workflow: Any, saved: Path, kind: str) -> dict[str, Any]:
-    context = Context.from_dict(workflow, json.loads(saved.read_text()))
+async def go_on(workflow: Any, state: dict[str, Any], kind: str) -> dict[str, Any]:
+    context = Context.from_dict(workflow, state)
     memory = ChatMemoryBuffer.from_defaults()
     if kind == "interrupted":
         await context.store.set("memory", memory)
         handler = workflow.run(ctx=context)
-        handler.ctx.send_event(HumanResponseEvent(response="yes"))
+        handler.ctx.send_event(Agreed(response="yes"))
     else:
         handler = workflow.run(MESSAGE, ctx=context, memory=memory)
     output = await handler

@@ -52,7 +52,7 @@ async def test_one_retrieval_over_the_model_calls_of_a_turn(streaming: bool) -> 
     made = agent(model, retriever, streaming=streaming)
     handler = made.run("paid leave at A")
     results = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
-    output = await handler
+    output: Any = await handler
     assert str(output) == "done"
     assert len(model.seen) == 3
     assert len(retriever.asked) == 1
@@ -69,7 +69,7 @@ async def test_one_retrieval_over_the_model_calls_of_a_turn(streaming: bool) -> 
 
 async def test_without_passages_the_model_is_called_all_the_same() -> None:
     model = llm(ADD, "done")
-    output = await agent(model, in_memory_retriever([])).run("paid leave")
+    output: Any = await agent(model, in_memory_retriever([])).run("paid leave")
     assert str(output) == "done"
     assert [call.tool_name for call in output.tool_calls] == ["add_one"]
     assert model.system() == "You help."
@@ -95,7 +95,7 @@ async def test_two_turns_of_one_context_never_mix(second: str) -> None:
     context = Context(made)
     for tenant, message in (("a", "paid leave"), ("b", second)):
         ACTOR.set(tenant)
-        output = await made.run(message, ctx=context, memory=ChatMemoryBuffer.from_defaults())
+        output: Any = await made.run(message, ctx=context, memory=ChatMemoryBuffer.from_defaults())
         assert [call.tool_name for call in output.tool_calls] == ["retrieve", "add_one"]
         assert await context.store.get(STATE_KEY) is None
     assert retriever.asked == [{"tenant": "a"}, {"tenant": "b"}]
@@ -111,7 +111,7 @@ async def test_a_turn_that_failed_goes_on_and_one_with_another_message_begins_an
         with pytest.raises(RuntimeError, match="down"):
             await made.run(message, ctx=context, memory=ChatMemoryBuffer.from_defaults())
     assert len(retriever.asked) == 1
-    output = await made.run("paid leave at B", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    output: Any = await made.run("paid leave at B", ctx=context, memory=ChatMemoryBuffer.from_defaults())
     assert len(retriever.asked) == 2
     assert "at B" in model.system()
     assert [call.tool_kwargs for call in output.tool_calls] == [{"query": "paid leave at B"}]
@@ -171,6 +171,10 @@ async def test_parallel_tenants_never_cross() -> None:
         assert f"at {other}" not in model.system(call)
 
 
+def over_to(name: str) -> list[tuple[str, dict[str, str]]]:
+    return [("handoff", {"to_agent": name, "reason": "x"})]
+
+
 def two_agents(first: Any, second: Any, retriever: Any) -> AgentWorkflow:
     options: dict[str, Any] = {"retriever": retriever, "top_k": 5, "tools": [add_one]}
     return AgentWorkflow(
@@ -195,7 +199,7 @@ async def test_agent_workflow() -> None:
     retriever = tenants()
     workflow = two_agents(first, second, retriever)
     context = Context(workflow)
-    output = await workflow.run("paid leave", ctx=context)
+    output: Any = await workflow.run("paid leave", ctx=context)
     assert str(output) == "done"
     assert (len(first.seen), len(second.seen)) == (3, 3)
     assert retriever.asked == [{"tenant": "a"}, {"tenant": "b"}]
@@ -208,7 +212,7 @@ async def test_agent_workflow() -> None:
 
 
 async def test_agent_workflow_with_an_agent_of_theirs() -> None:
-    theirs = llm([("handoff", {"to_agent": "ours", "reason": "x"})])
+    theirs = llm(over_to("ours"))
     ours = llm("done")
     workflow = AgentWorkflow(
         agents=[
@@ -217,7 +221,7 @@ async def test_agent_workflow_with_an_agent_of_theirs() -> None:
         ],
         root_agent="theirs",
     )
-    output = await workflow.run("paid leave at A")
+    output: Any = await workflow.run("paid leave at A")
     assert [call.tool_name for call in output.tool_calls] == ["handoff", "retrieve"]
     assert "retrieved_context" not in theirs.system()
     assert "at A" in ours.system()
