@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -39,8 +39,7 @@ class Killable:
 
     def start(self) -> None:
         self._log = (self.folder.parent / f"{self.folder.name}.log").open("ab")
-        user = {} if self._user is None else {"user": self._user}
-        self._process = subprocess.Popen(self._command, stdout=self._log, stderr=self._log, **user)  # type: ignore[call-overload]
+        self._process = self._launched()
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -49,10 +48,13 @@ class Killable:
             except psycopg.OperationalError:
                 if self._process.poll() is not None:
                     # The sessions of a killed server end one after another; a new one waits for the last.
-                    self._process = subprocess.Popen(self._command, stdout=self._log, stderr=self._log, **user)  # type: ignore[call-overload]
+                    self._process = self._launched()
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
+
+    def _launched(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command, stdout=self._log, stderr=self._log, user=self._user)
 
     def kill(self) -> None:
         self._process.send_signal(signal.SIGKILL)
@@ -228,7 +230,11 @@ def test_a_statement_timeout_rolls_back_and_gives_the_connection_back(killable: 
             "$$BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END$$"
         )
         admin.execute("CREATE TRIGGER slow BEFORE INSERT ON slow FOR EACH ROW EXECUTE FUNCTION dawdle()")
-        for attempt in (lambda: store.upsert(document(1, 500)), lambda: asyncio.run(store.aupsert(document(1, 500)))):
+        attempts: list[Callable[[], int]] = [
+            lambda: store.upsert(document(1, 500)),
+            lambda: asyncio.run(store.aupsert(document(1, 500))),
+        ]
+        for attempt in attempts:
             with pytest.raises(StoreUnavailableError, match=r"statement timeout.*rolled back; raise statement_timeout"):
                 attempt()
             assert store.count() == 0

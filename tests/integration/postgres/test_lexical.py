@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -199,13 +200,14 @@ def test_options_and_arguments_are_checked(store: PgLexicalVectorStore, pg_conni
         ({"k1": -1}, "k1 must be 0 or more"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
-            PgLexicalVectorStore(pg_conninfo, **options)  # type: ignore[arg-type]
-    for call in (
+            PgLexicalVectorStore(pg_conninfo, **options)
+    calls: list[Callable[[], object]] = [
         lambda: store.search_text("x", top_k=0),
         lambda: store.search_text(None, top_k=1),  # type: ignore[arg-type]
         lambda: store.search_hybrid("x", [1, 0, 0], top_k=1, weights=[1]),
         lambda: store.search_hybrid("x", [1, 0, 0], top_k=1, k=-1),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgumentError):
             call()
     assert is_lexical_vector_store(store)

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from agora_core import PgLexicalVectorStore, PgVectorColumns, PgVectorStore, VectorRecord, field
 from agora_core.errors import SchemaError
+from agora_core.stores.postgres.catalog import Index
 
 ROWS = [
     VectorRecord(f"d{n // 3}#{n % 3}", f"words of {n}", [1.0, n, 0.5], f"s{n}", {"n": n, "tags": ["a", n % 5]})
@@ -245,16 +246,23 @@ def test_hostile_input_is_never_executed_and_never_in_a_statement(
     assert store.count() == 120
 
 
+def index_of(store: Any) -> Index | None:
+    found: Index | None = store._operations._target[0].catalog.vector_index
+    return found
+
+
 def test_the_index_after_a_load_with_progress(make_store: Any) -> None:
     store = make_store(index="after")
     store.upsert(VectorRecord(f"r{n}", "", [1.0, n % 97, n % 89]) for n in range(3_000))
-    assert store._operations._target[0].catalog.vector_index is None
+    assert index_of(store) is None
     seen: list[tuple[str, int, int]] = []
     assert store.build_index(progress=lambda *state: seen.append(state), memory_mb=64) is True
     assert seen[-1] == ("done", 1, 1)
     assert store.build_index() is False
     assert len(store.search([1, 1, 1], top_k=5)) == 5
-    assert store._operations._target[0].catalog.vector_index.name.endswith("_cosine_hnsw_idx")
+    index = index_of(store)
+    assert index is not None
+    assert index.name.endswith("_cosine_hnsw_idx")
 
 
 def test_an_index_beside_writers_and_what_an_interruption_leaves(make_store: Any, admin: Any) -> None:

@@ -16,7 +16,7 @@ from agora_core.stores.postgres import search
 from agora_core.stores.postgres.statements import Target
 from tests.integration.postgres.conftest import BIG, BIG_DIMENSION
 
-SHARES = [50, 20, 10, 5, 3, 1]
+SHARES: list[float] = [50, 20, 10, 5, 3, 1]
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,7 @@ def truth(rows: tuple[list[str], Any, Any], query: Any, matching: Any, top_k: in
 @pytest.mark.parametrize("share", [*SHARES, 0.1])
 def test_filtered_searches_are_full_and_right(store: PgVectorStore, rows: Any, share: float) -> None:
     numbers = rows[1]
+    filter: dict[str, Any]
     if share == 0.1:
         filter, matching = {"rare": ["yes"]}, numbers % 1_000 == 0
     else:

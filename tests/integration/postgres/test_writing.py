@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -167,7 +167,11 @@ def test_a_write_cannot_take_over_a_record_of_another_tenant(make_store: Any, nu
     store.upsert([VectorRecord("r2", "theirs", [1, 0, 0], None, {"tenant": "b"})])
     mine = store.scoped({"tenant": "a"})
     given = [VectorRecord(f"r{n}", "", [1, 0, 0], None, {"tenant": "a"}) for n in range(number)]
-    for write in (lambda: mine.upsert(given), lambda: mine.replace_documents(["r2"], given)):
+    writes: list[Callable[[], int]] = [
+        lambda: mine.upsert(given),
+        lambda: mine.replace_documents(["r2"], given),
+    ]
+    for write in writes:
         with pytest.raises(ScopeViolationError, match="nothing was written"):
             write()
     assert store.count() == 1

@@ -9,6 +9,7 @@ import pytest
 
 from agora_core import VectorRecord
 from agora_core.errors import InvalidArgumentError, InvalidEmbeddingError
+from agora_core.stores.postgres.layout import Storage
 from agora_core.stores.postgres.rows import (
     LONGEST_ID,
     check_storable,
@@ -20,14 +21,16 @@ from agora_core.stores.postgres.rows import (
 )
 from agora_core.validation import prepare_records
 
+STORAGES: list[Storage] = ["vector", "halfvec"]
+
 
 def test_an_embedding_is_its_length_and_its_numbers_in_network_order() -> None:
     vectors = np.array([[1.0, -2.5], [0.0, 3.0]], dtype=np.float32)
     assert vector_bytes(vectors, "vector")[0] == struct.pack("!HHff", 2, 0, 1.0, -2.5)
     assert vector_bytes(vectors, "halfvec")[1] == struct.pack("!HHee", 2, 0, 0.0, 3.0)
     assert vector_bytes(vectors[:0], "vector") == []
-    for storage in ("vector", "halfvec"):
-        assert read_vector(vector_bytes(vectors, storage)[0], storage) == [1.0, -2.5]  # type: ignore[arg-type]
+    for storage in STORAGES:
+        assert read_vector(vector_bytes(vectors, storage)[0], storage) == [1.0, -2.5]
 
 
 def test_copied_rows_are_in_the_order_of_ids_with_nulls_marked() -> None:
