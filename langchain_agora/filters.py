@@ -38,11 +38,21 @@ def to_core_filter(filter: Any) -> AnyFilter:
     # Read once: what is judged here is what is passed on, whatever the giver's mapping says later.
     entries = dict(filter)
     if not any(_is_operator(key) or _holds_operators(value) for key, value in entries.items()):
-        for key, value in entries.items():
-            _refuse_hidden_operators(key, value)
         # It stays a mapping, so that a store which knows nothing else can answer it; refused here where it cannot be.
-        return frozen_filter(entries)
-    return _translate(entries)
+        return _plain(entries)
+    try:
+        return _translate(entries)
+    except RecursionError:
+        raise InvalidFilterError("the filter is nested too deeply; flatten it") from None
+
+
+def _plain(entries: Mapping[str, Any]) -> AnyFilter:
+    # Copied first, for a copy has an end, whatever is nested in what was given.
+    frozen = frozen_filter(entries)
+    if isinstance(frozen, Mapping):
+        for key, value in frozen.items():
+            _refuse_hidden_operators(key, value)
+    return frozen
 
 
 def _translate(filter: Any) -> Expression:
@@ -55,8 +65,7 @@ def _translate(filter: Any) -> Expression:
         elif _holds_operators(value):
             conditions.append(_on_field(key, value))
         else:
-            _refuse_hidden_operators(key, value)
-            conditions.append({key: value})
+            conditions.append(_plain({key: value}))
     return all_of(*conditions)
 
 
@@ -114,7 +123,9 @@ def _exists(place: Field, value: Any) -> Expression:
 
 def _not(place: Field, value: Any) -> Expression:
     if not _holds_operators(value):
-        raise InvalidFilterError(f"$not on a field takes operators, as {{'$not': {{'$eq': ...}}}}, got {value!r}")
+        raise InvalidFilterError(
+            f"$not on a field takes operators, as {{'$not': {{'$eq': ...}}}}, got {type(value).__name__}"
+        )
     return not_(_on_field(place.path[0], value))
 
 
@@ -178,16 +189,20 @@ def _unknown(operator: str) -> InvalidFilterError:
 
 
 def _refuse_hidden_operators(key: Any, value: Any) -> None:
-    """Refuse an operator below the first level: compared as part of an object, it would match nothing, silently."""
+    """Refuse an operator below the first level, known or not.
+
+    Compared as part of an object it would match nothing, silently, and everything where it is negated.
+    """
     pending = [value]
     while pending:
         inner = pending.pop()
         if isinstance(inner, Mapping):
-            hidden = [name for name in inner if name in _ON_FIELD or name in _COMBINING]
+            hidden = [name for name in inner if _is_operator(name)]
             if hidden:
                 raise InvalidFilterError(
                     f"filter[{key!r}] holds the operator {hidden[0]!r} inside an object; keys are literal here: write "
-                    'field("author.name") == ... for a place inside an object'
+                    'field("author.name") == ... for a place inside an object, and $eq to compare with an object '
+                    "that has such a key"
                 )
             pending.extend(inner.values())
         elif isinstance(inner, (list, tuple)):

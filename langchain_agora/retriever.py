@@ -9,12 +9,12 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
-from pydantic import PrivateAttr, field_validator
+from pydantic import field_validator
 
 from agora_core.calling import acall, call, given, offers
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
-from agora_core.filters import conjoin, matches_filter
+from agora_core.filters import conjoin, frozen_filter, matches_filter
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
@@ -23,7 +23,7 @@ from agora_core.scoped import ScopedRetriever
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter
-from langchain_agora.scope import Scope, ScopeFunction, aresolve_scope, bound_config, resolve_scope
+from langchain_agora.scope import Scope, aresolve_scope, bound_config, resolve_scope
 from langchain_agora.vectorstore_retriever import ConfigAwareRetriever, child_config
 
 
@@ -55,7 +55,8 @@ class AgoraRetriever(ConfigAwareRetriever):
     source_key: str | None = None
     """The metadata key under which the citation label is put where there is none of that name; None leaves it out."""
 
-    _scopes: tuple[ScopeFunction, ...] = PrivateAttr(default=())
+    scopes: tuple[Any, ...] = ()
+    """The functions that `scoped` was given. A field, so that no copy of a retriever is made without them."""
 
     @field_validator("retriever")
     @classmethod
@@ -88,9 +89,7 @@ class AgoraRetriever(ConfigAwareRetriever):
         See `AgoraVectorStore.scoped` for what the function is given; None or a raise fails the call.
         """
         if callable(scope):
-            view = self.model_copy()
-            view._scopes = (*self._scopes, scope)
-            return view
+            return self.model_copy(update={"scopes": (*self.scopes, scope)})
         return self.model_copy(update={"retriever": ScopedRetriever(self.retriever, to_core_filter(scope))})
 
     def _get_relevant_documents(
@@ -104,7 +103,7 @@ class AgoraRetriever(ConfigAwareRetriever):
     ) -> list[Document]:
         retriever = self.retriever
         with bound_config(child_config(run_manager)):
-            for scope in self._scopes:
+            for scope in self.scopes:
                 retriever = ScopedRetriever(retriever, resolve_scope(scope))
             found = call(retriever, "retrieve", query, **self._options(k, filter, min_score))
         return self._documents(found)
@@ -120,7 +119,7 @@ class AgoraRetriever(ConfigAwareRetriever):
     ) -> list[Document]:
         retriever = self.retriever
         with bound_config(child_config(run_manager)):
-            for scope in self._scopes:
+            for scope in self.scopes:
                 retriever = ScopedRetriever(retriever, await aresolve_scope(scope))
             found = await acall(retriever, "retrieve", query, **self._options(k, filter, min_score))
         return self._documents(found)
@@ -206,15 +205,17 @@ class LangChainRetriever(CoreRetriever):
         Raises:
             UnsupportedOperationError: `min_score` is given and no `score_key`.
         """
-        options = self._options(query, top_k, filter, min_score)
-        return self._passages(self.retriever.invoke(query, **options), top_k, filter, min_score)
+        bound = None if filter is None else frozen_filter(filter)
+        options = self._options(query, top_k, bound, min_score)
+        return self._passages(self.retriever.invoke(query, **options), top_k, bound, min_score)
 
     async def aretrieve(
         self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
     ) -> list[Passage]:
         """Async twin of `retrieve`."""
-        options = self._options(query, top_k, filter, min_score)
-        return self._passages(await self.retriever.ainvoke(query, **options), top_k, filter, min_score)
+        bound = None if filter is None else frozen_filter(filter)
+        options = self._options(query, top_k, bound, min_score)
+        return self._passages(await self.retriever.ainvoke(query, **options), top_k, bound, min_score)
 
     def _options(self, query: str, top_k: int, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
         check_query(query)
@@ -224,11 +225,10 @@ class LangChainRetriever(CoreRetriever):
                 f"{self!r} has no scores to hold against min_score; name the metadata key of the scores: score_key=..."
             )
         check_min_score(min_score)
-        if filter is not None:
-            matches_filter(None, filter)
         options: dict[str, Any] = {"k": top_k} if self._takes_k else {}
         if filter is not None and self._filter_key is not None:
-            options[self._filter_key] = filter
+            # A copy: what the retriever does with it changes nothing of what is matched afterwards.
+            options[self._filter_key] = frozen_filter(filter)
         return options
 
     def _passages(self, documents: Any, top_k: int, filter: AnyFilter | None, min_score: float | None) -> list[Passage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, TypeVar
 
 from langchain_core.embeddings import Embeddings
@@ -60,14 +61,14 @@ class BoundVectorStore(VectorStore):
             InvalidFilterError: the filter could not be built.
         """
         if callable(scope):
-            view = self._over(self.store)
-            view._scopes = (*self._scopes, (scope, on_write))
-            return view
-        return self._over(ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write))
+            return self._with(scopes=(*self._scopes, (scope, on_write)))
+        return self._with(store=ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write))
 
-    def _over(self: SelfT, store: Any) -> SelfT:
-        view = type(self)(store, self.embedding, source_key=self.source_key)
-        view._scopes = self._scopes
+    def _with(self: SelfT, *, store: Any = None, scopes: Any = None) -> SelfT:
+        # A copy and not a new one, so that whatever a subclass keeps is kept.
+        view = copy.copy(self)
+        view.store = self.store if store is None else store
+        view._scopes = self._scopes if scopes is None else scopes
         return view
 
     def _bound(self) -> Any:

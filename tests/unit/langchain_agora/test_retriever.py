@@ -10,7 +10,7 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.runnables import ConfigurableField, RunnableLambda, RunnableParallel
 from pydantic import ValidationError
 
 from agora_core import (
@@ -171,6 +171,28 @@ def test_one_retriever_serves_all_tenants(run: Run) -> None:
     chain = RunnableParallel(found=retriever, again=RunnableLambda(str.upper) | retriever)
     run(chain, "invoke", "x", {"configurable": {"tenant": "c"}})
     assert [call["filter"] for call in core.calls[1:]] == [field("tenant") == "c"] * 2
+
+
+def test_no_copy_of_a_retriever_is_without_its_scope(run: Run) -> None:
+    """LangChain makes retrievers anew from their fields where one of them is configurable."""
+    core = Core()
+    for scoped in (
+        AgoraRetriever(retriever=core).scoped(by_config),
+        AgoraRetriever(retriever=core).scoped({"tenant": "a"}),
+    ):
+        configurable = scoped.configurable_fields(k=ConfigurableField(id="k"))
+        run(configurable, "invoke", "x", {"configurable": {"k": 3, "tenant": "a"}})
+        run(scoped.model_copy(deep=False), "invoke", "x", {"configurable": {"tenant": "a"}})
+        again = AgoraRetriever(**{name: getattr(scoped, name) for name in AgoraRetriever.model_fields})
+        run(again, "invoke", "x", {"configurable": {"tenant": "a"}})
+    assert [call["top_k"] for call in core.calls] == [3, 5, 5] * 2
+    assert [call["filter"] in ({"tenant": "a"}, field("tenant") == "a") for call in core.calls] == [True] * 6
+    vectors = AgoraVectorStore(MemoryVectorStore(), FakeEmbeddingProvider())
+    vectors.add_texts(["leave a", "leave b"], [{"tenant": "a"}, {"tenant": "b"}], ids=["a", "b"])
+    retriever = vectors.scoped(by_config).as_retriever()
+    spare = retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))
+    config = {"configurable": {"search": {"k": 9, "filter": {"tenant": ["a", "b"]}}, "tenant": "a"}}
+    assert [document.id for document in run(spare, "invoke", "leave", config)] == ["a"]
 
 
 def test_a_fixed_scope(run: Run) -> None:

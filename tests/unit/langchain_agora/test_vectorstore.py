@@ -460,6 +460,19 @@ def test_a_scope_may_stamp_what_is_written(run: Run) -> None:
     assert run(whole, "get_by_ids", ["c5"])[0].metadata == {"tenant": "c", "x": 1}
 
 
+def test_a_scoped_view_keeps_what_a_subclass_keeps(run: Run) -> None:
+    class Named(AgoraVectorStore):
+        def __init__(self, name: str) -> None:
+            super().__init__(MemoryVectorStore(), Angles())
+            self.title = name
+
+    for scope in ({"tenant": "a"}, lambda config: {"tenant": "a"}):
+        view = Named("mine").scoped(scope)
+        assert (type(view), view.title) == (Named, "mine")
+        with pytest.raises(ScopeViolationError):
+            run(view, "add_texts", ["0"])
+
+
 def test_scopes_narrow_each_other(run: Run) -> None:
     view = two_tenants(run).scoped(lambda config: {"tenant": "b"}).scoped({"tenant": ["a", "b"]})
     assert ids_of(run(view, "similarity_search", "0")) == ["b1", "b2"]
