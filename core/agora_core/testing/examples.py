@@ -35,6 +35,8 @@ METADATA_EXAMPLES: Final[tuple[dict[str, Any], ...]] = (
     {"k": ["a"]},
     {"k": ["a", "b"]},
     {"k": [1, "1", True, None]},
+    {"k": [1]},
+    {"k": [True]},
     {"k": [["a"]]},
     {"k": [{"a": 1}]},
     {"k": {}},
