@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from llamaindex_agora.agent import InjectingFunctionAgent
     from llamaindex_agora.chat_engine import AgoraContextChatEngine
     from llamaindex_agora.embeddings import LlamaIndexEmbeddingProvider
+    from llamaindex_agora.filters import to_core_filter
     from llamaindex_agora.inject import InjectContext
     from llamaindex_agora.node_parser import AgoraNodeParser
     from llamaindex_agora.postprocessor import InjectContextPostprocessor
@@ -30,6 +31,7 @@ _MODULES = {
     "LlamaIndexEmbeddingProvider": "embeddings",
     "LlamaIndexReranker": "reranker",
     "LlamaIndexRetriever": "retriever",
+    "to_core_filter": "filters",
 }
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "LlamaIndexEmbeddingProvider",
     "LlamaIndexReranker",
     "LlamaIndexRetriever",
+    "to_core_filter",
 ]
 
 

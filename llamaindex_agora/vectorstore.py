@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -149,8 +150,13 @@ class AgoraVectorStore(BasePydanticVectorStore):
 
     async def _aremove(self, filter: AnyFilter | None) -> None:
         if self._keyword is not None:
-            await acall(self._keyword, "remove", [record.id async for record in self._store.ascan(filter)])
+            await acall(self._keyword, "remove", [record.id for record in await self._ascan(filter)])
         await acall(self._store, "remove_where", filter)
+
+    async def _ascan(self, filter: AnyFilter | None) -> list[VectorRecord]:
+        if hasattr(self._store, "ascan"):
+            return [record async for record in self._store.ascan(filter)]
+        return await asyncio.to_thread(lambda: list(call(self._store, "scan", filter)))
 
     # ---------------------------------------------------------------- patching
 
@@ -166,8 +172,8 @@ class AgoraVectorStore(BasePydanticVectorStore):
         written = 0
         for document_id in call(self._store, "list_document_ids", mine):
             written += call(self._store, "update_metadata", document_id, patch, within=mine)
-            if self._keyword is not None:
-                call(self._keyword, "update_metadata", document_id, patch)
+        if self._keyword is not None and written:
+            call(self._keyword, "add", call(self._store, "scan", mine))
         return written
 
     async def aupdate_metadata(self, ref_doc_id: str, patch: MetadataPatch) -> int:
@@ -176,8 +182,8 @@ class AgoraVectorStore(BasePydanticVectorStore):
         written = 0
         for document_id in await acall(self._store, "list_document_ids", mine):
             written += await acall(self._store, "update_metadata", document_id, patch, within=mine)
-            if self._keyword is not None:
-                await acall(self._keyword, "update_metadata", document_id, patch)
+        if self._keyword is not None and written:
+            await acall(self._keyword, "add", await self._ascan(mine))
         return written
 
     # ---------------------------------------------------------------- reading
@@ -194,7 +200,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         """Async twin of `get_nodes`."""
         chosen = None if filters is None else to_core_filter(filters)
         if node_ids is None:
-            return [record_to_node(record) async for record in self._store.ascan(chosen)]
+            return [record_to_node(record) for record in await self._ascan(chosen)]
         within = {} if chosen is None else {"within": chosen}
         return [record_to_node(record) for record in await acall(self._store, "get", node_ids, **within)]
 
