@@ -117,6 +117,35 @@ def test_an_adopted_table_is_right_at_once_and_fast_after_one_statement(
     assert admin.execute(sql.SQL("SELECT count(added) FROM {}").format(sql.Identifier(fresh_name))).fetchone()[0] > 0
 
 
+def test_tables_of_peers_are_adopted_as_the_documentation_says(make_store: Any, admin: Any, fresh_name: str) -> None:
+    admin.execute(
+        f"CREATE TABLE {fresh_name}_lc (langchain_id uuid PRIMARY KEY DEFAULT gen_random_uuid(), "
+        "content text NOT NULL, embedding vector(3) NOT NULL, langchain_metadata json)"
+    )
+    admin.execute(f"INSERT INTO {fresh_name}_lc (content, embedding) VALUES ('old', '[1,0,0]')")
+    columns = PgVectorColumns(id="langchain_id", text="content", source=None, metadata="langchain_metadata")
+    options = {"table": fresh_name + "_lc", "columns": columns, "index": None, "ensure": False}
+    with pytest.raises(SchemaError, match=r"column 'langchain_id' of .* is uuid, and ids are texts"):
+        make_store(**options).count()
+    admin.execute(f"ALTER TABLE {fresh_name}_lc ALTER langchain_id TYPE text")
+    with pytest.raises(SchemaError, match="is json, not jsonb"):
+        make_store(**options).count()
+    admin.execute(f"ALTER TABLE {fresh_name}_lc ALTER langchain_metadata TYPE jsonb USING langchain_metadata::jsonb")
+    store = make_store(**options)
+    assert store.upsert(ROWS) == 120
+    assert store.count({"n": [3, 4]}) == 2
+    admin.execute(
+        f"CREATE TABLE {fresh_name}_li (id bigserial PRIMARY KEY, text varchar NOT NULL, metadata_ json, "
+        "node_id varchar, embedding vector(3))"
+    )
+    admin.execute(f"ALTER TABLE {fresh_name}_li ALTER metadata_ TYPE jsonb USING metadata_::jsonb")
+    admin.execute(f"ALTER TABLE {fresh_name}_li ADD CONSTRAINT {fresh_name}_key UNIQUE (node_id)")
+    columns = PgVectorColumns(id="node_id", source=None, metadata="metadata_")
+    store = make_store(table=fresh_name + "_li", columns=columns, index=None, ensure=False)
+    assert store.upsert(ROWS) == store.upsert(ROWS) == 120
+    assert store.count({"n": [3, 4]}) == 2
+
+
 def test_a_column_that_only_bears_the_name_is_not_believed(make_store: Any, admin: Any, fresh_name: str) -> None:
     adopted_table(admin, fresh_name)
     admin.execute(

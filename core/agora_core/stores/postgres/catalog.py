@@ -194,6 +194,9 @@ def check_table(catalog: Catalog, layout: Layout) -> None:
                 f"the table {name} has no column {column!r}; name the column that holds the {argument} in "
                 f"columns=PgVectorColumns({argument}=...)"
             )
+    id_type = catalog.columns[columns.id]["type"].partition("(")[0]
+    if id_type not in ("text", "character varying"):
+        raise SchemaError(f"column {columns.id!r} of {name} is {id_type}, and ids are texts; alter its type to text")
     metadata_type = catalog.columns[columns.metadata]["type"]
     if metadata_type != "jsonb":
         raise SchemaError(
