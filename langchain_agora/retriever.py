@@ -23,7 +23,8 @@ from agora_core.scoped import ScopedRetriever
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter
-from langchain_agora.scope import Scope, aresolve_scope, bound_config, resolve_scope
+from langchain_agora.run_scope import RunScopedRetriever
+from langchain_agora.scope import Scope, bound_config
 from langchain_agora.vectorstore_retriever import ConfigAwareRetriever, child_config
 
 
@@ -54,9 +55,6 @@ class AgoraRetriever(ConfigAwareRetriever):
 
     source_key: str | None = None
     """The metadata key under which the citation label is put where there is none of that name; None leaves it out."""
-
-    scopes: tuple[Any, ...] = ()
-    """The functions that `scoped` was given. A field, so that no copy of a retriever is made without them."""
 
     @field_validator("retriever")
     @classmethod
@@ -89,7 +87,7 @@ class AgoraRetriever(ConfigAwareRetriever):
         See `AgoraVectorStore.scoped` for what the function is given; None or a raise fails the call.
         """
         if callable(scope):
-            return self.model_copy(update={"scopes": (*self.scopes, scope)})
+            return self.model_copy(update={"retriever": RunScopedRetriever(self.retriever, scope)})
         return self.model_copy(update={"retriever": ScopedRetriever(self.retriever, to_core_filter(scope))})
 
     def _get_relevant_documents(
@@ -101,11 +99,8 @@ class AgoraRetriever(ConfigAwareRetriever):
         filter: AnyFilter | None = None,
         min_score: float | None = None,
     ) -> list[Document]:
-        retriever = self.retriever
         with bound_config(child_config(run_manager)):
-            for scope in self.scopes:
-                retriever = ScopedRetriever(retriever, resolve_scope(scope))
-            found = call(retriever, "retrieve", query, **self._options(k, filter, min_score))
+            found = call(self.retriever, "retrieve", query, **self._options(k, filter, min_score))
         return self._documents(found)
 
     async def _aget_relevant_documents(
@@ -117,11 +112,8 @@ class AgoraRetriever(ConfigAwareRetriever):
         filter: AnyFilter | None = None,
         min_score: float | None = None,
     ) -> list[Document]:
-        retriever = self.retriever
         with bound_config(child_config(run_manager)):
-            for scope in self.scopes:
-                retriever = ScopedRetriever(retriever, await aresolve_scope(scope))
-            found = await acall(retriever, "retrieve", query, **self._options(k, filter, min_score))
+            found = await acall(self.retriever, "retrieve", query, **self._options(k, filter, min_score))
         return self._documents(found)
 
     def _options(self, k: int | None, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:

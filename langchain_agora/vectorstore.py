@@ -16,6 +16,7 @@ from agora_core.similarity import maximal_marginal_relevance, relevance_score, s
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document
 from langchain_agora.filters import to_core_filter
+from langchain_agora.run_scope import abound_store, bound_store
 from langchain_agora.vectorstore_retriever import AgoraVectorStoreRetriever
 from langchain_agora.vectorstore_writing import WritableVectorStore
 
@@ -64,11 +65,11 @@ class AgoraVectorStore(WritableVectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids in the order asked, each once; what is missing is left out."""
-        return self._documents(call(self._bound(), "get", ids))
+        return self._documents(call(bound_store(self.store), "get", ids))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Async twin of `get_by_ids`."""
-        return self._documents(await acall(await self._abound(), "get", ids))
+        return self._documents(await acall(await abound_store(self.store), "get", ids))
 
     def similarity_search(  # type: ignore[override]
         self, query: str, k: int = 4, filter: AnyFilter | None = None, *, min_score: float | None = None
@@ -113,7 +114,7 @@ class AgoraVectorStore(WritableVectorStore):
         min_score: float | None = None,
     ) -> list[Document]:
         """Return the `k` documents most similar to a vector; see `similarity_search`."""
-        return self._documents(call(self._bound(), "search", embedding, **_options(k, filter, min_score)))
+        return self._documents(call(bound_store(self.store), "search", embedding, **_options(k, filter, min_score)))
 
     async def asimilarity_search_by_vector(  # type: ignore[override]
         self,
@@ -124,7 +125,7 @@ class AgoraVectorStore(WritableVectorStore):
         min_score: float | None = None,
     ) -> list[Document]:
         """Async twin of `similarity_search_by_vector`."""
-        found = await acall(await self._abound(), "search", embedding, **_options(k, filter, min_score))
+        found = await acall(await abound_store(self.store), "search", embedding, **_options(k, filter, min_score))
         return self._documents(found)
 
     def similarity_search_with_relevance_scores(  # type: ignore[override]
@@ -194,7 +195,7 @@ class AgoraVectorStore(WritableVectorStore):
         filter: AnyFilter | None = None,
     ) -> list[Document]:
         """Return `k` documents similar to a vector and different from each other."""
-        store = self._bound()
+        store = bound_store(self.store)
         found = call(store, "search", embedding, **_mmr_options(k, fetch_k, filter))
         records = call(store, "get", [passage.id for passage in found])
         return self._documents(_diverse(embedding, records, k, lambda_mult))
@@ -208,7 +209,7 @@ class AgoraVectorStore(WritableVectorStore):
         filter: AnyFilter | None = None,
     ) -> list[Document]:
         """Async twin of `max_marginal_relevance_search_by_vector`."""
-        store = await self._abound()
+        store = await abound_store(self.store)
         found = await acall(store, "search", embedding, **_mmr_options(k, fetch_k, filter))
         records = await acall(store, "get", [passage.id for passage in found])
         return self._documents(_diverse(embedding, records, k, lambda_mult))
@@ -222,12 +223,12 @@ class AgoraVectorStore(WritableVectorStore):
         return AgoraVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
 
     def _search(self, query: str, options: dict[str, Any]) -> Sequence[Passage]:
-        store = self._bound()
+        store = bound_store(self.store)
         found: Sequence[Passage] = call(store, "search", self.embedding.embed_query(check_query(query)), **options)
         return found
 
     async def _asearch(self, query: str, options: dict[str, Any]) -> Sequence[Passage]:
-        store = await self._abound()
+        store = await abound_store(self.store)
         vector = await self.embedding.aembed_query(check_query(query))
         found: Sequence[Passage] = await acall(store, "search", vector, **options)
         return found

@@ -14,7 +14,8 @@ from agora_core.scoped import ScopedVectorStore
 from agora_core.stores.base import OnWrite
 from langchain_agora.embeddings import as_embeddings
 from langchain_agora.filters import to_core_filter
-from langchain_agora.scope import Scope, ScopeFunction, aresolve_scope, resolve_scope
+from langchain_agora.run_scope import RunScopedStore
+from langchain_agora.scope import Scope
 
 SelfT = TypeVar("SelfT", bound="BoundVectorStore")
 
@@ -37,7 +38,6 @@ class BoundVectorStore(VectorStore):
         self.store = store
         self.embedding = as_embeddings(embedding)
         self.source_key = source_key
-        self._scopes: tuple[tuple[ScopeFunction, OnWrite], ...] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {type(self.embedding).__name__})"
@@ -60,25 +60,10 @@ class BoundVectorStore(VectorStore):
         Raises:
             InvalidFilterError: the filter could not be built.
         """
-        if callable(scope):
-            return self._with(scopes=(*self._scopes, (scope, on_write)))
-        return self._with(store=ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write))
-
-    def _with(self: SelfT, *, store: Any = None, scopes: Any = None) -> SelfT:
         # A copy and not a new one, so that whatever a subclass keeps is kept.
         view = copy.copy(self)
-        view.store = self.store if store is None else store
-        view._scopes = self._scopes if scopes is None else scopes
+        if callable(scope):
+            view.store = RunScopedStore(self.store, scope, on_write=on_write)
+        else:
+            view.store = ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write)
         return view
-
-    def _bound(self) -> Any:
-        store = self.store
-        for scope, on_write in self._scopes:
-            store = ScopedVectorStore(store, resolve_scope(scope), on_write=on_write)
-        return store
-
-    async def _abound(self) -> Any:
-        store = self.store
-        for scope, on_write in self._scopes:
-            store = ScopedVectorStore(store, await aresolve_scope(scope), on_write=on_write)
-        return store

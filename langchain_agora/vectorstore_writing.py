@@ -17,6 +17,7 @@ from agora_core.records import ChunkRecord, Embedding
 from agora_core.validation import check_top_k
 from langchain_agora.documents import to_chunks, to_records
 from langchain_agora.filters import to_core_filter
+from langchain_agora.run_scope import abound_store, bound_store
 from langchain_agora.vectorstore_base import BoundVectorStore
 
 SelfT = TypeVar("SelfT", bound="WritableVectorStore")
@@ -47,7 +48,7 @@ class WritableVectorStore(BoundVectorStore):
             InvalidMetadataError: metadata is not JSON; nothing was embedded.
             ScopeViolationError: a document lies outside the scope; nothing was written.
         """
-        store = self._bound()
+        store = bound_store(self.store)
         chunks = to_chunks(documents, ids, source_key=self.source_key)
         vectors: list[Embedding] = []
         for texts in _batches(chunks, batch_size):
@@ -64,7 +65,7 @@ class WritableVectorStore(BoundVectorStore):
         batch_size: int | None = None,
     ) -> list[str]:
         """Async twin of `add_documents`."""
-        store = await self._abound()
+        store = await abound_store(self.store)
         chunks = to_chunks(documents, ids, source_key=self.source_key)
         vectors: list[Embedding] = []
         for texts in _batches(chunks, batch_size):
@@ -173,7 +174,7 @@ class WritableVectorStore(BoundVectorStore):
             UnsafeRemovalError: neither is given, or a filter alone bounds nothing (`{}`); nothing was deleted.
         """
         name, arguments = _deletion(ids, filter)
-        call(self._bound(), name, *arguments, **_within(ids, filter))
+        call(bound_store(self.store), name, *arguments, **_within(ids, filter))
         return True
 
     async def adelete(  # type: ignore[override]
@@ -181,7 +182,7 @@ class WritableVectorStore(BoundVectorStore):
     ) -> bool:
         """Async twin of `delete`."""
         name, arguments = _deletion(ids, filter)
-        await acall(await self._abound(), name, *arguments, **_within(ids, filter))
+        await acall(await abound_store(self.store), name, *arguments, **_within(ids, filter))
         return True
 
     def update_metadata(self, document_id: str, patch: MetadataPatch) -> int:
@@ -196,11 +197,11 @@ class WritableVectorStore(BoundVectorStore):
             InvalidMetadataError: the patch is not JSON.
             ScopeViolationError: the patch would move a chunk out of the scope; nothing was written.
         """
-        return int(call(self._bound(), "update_metadata", document_id, patch))
+        return int(call(bound_store(self.store), "update_metadata", document_id, patch))
 
     async def aupdate_metadata(self, document_id: str, patch: MetadataPatch) -> int:
         """Async twin of `update_metadata`."""
-        return int(await acall(await self._abound(), "update_metadata", document_id, patch))
+        return int(await acall(await abound_store(self.store), "update_metadata", document_id, patch))
 
 
 def _batches(chunks: Sequence[ChunkRecord], batch_size: int | None) -> list[list[str]]:

@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
 from agora_core import (
+    EmbeddingRetriever,
     InvalidArgumentError,
     InvalidFilterError,
     InvalidMetadataError,
@@ -24,7 +25,7 @@ from agora_core import (
     field,
 )
 from agora_core.testing import FakeEmbeddingProvider
-from langchain_agora import AgoraVectorStore
+from langchain_agora import AgoraVectorStore, LangChainEmbeddingProvider
 from tests.unit.langchain_agora.colours import Run
 
 
@@ -473,6 +474,41 @@ def test_a_scoped_view_keeps_what_a_subclass_keeps(run: Run) -> None:
             run(view, "add_texts", ["0"])
 
 
+def test_whoever_takes_a_view_apart_still_holds_something_scoped(run: Run) -> None:
+    """The store behind a view is the scoped one, and serves wherever a store of the core does."""
+    asked: list[int] = []
+
+    def scope(config: Any) -> dict[str, str]:
+        asked.append(1)
+        return {"tenant": "b"}
+
+    whole = two_tenants(run)
+    view = whole.scoped(scope)
+    store, embedder = view.store, LangChainEmbeddingProvider(view.embedding)
+    found = run(EmbeddingRetriever(embedder, store), "retrieve", "0", filter={"tenant": ["a", "b"]})
+    assert [passage.id for passage in found] == ["b1", "b2"]
+    assert run(store, "count") == 2
+    assert run(store, "list_document_ids") == ["b1", "b2"]
+    assert run(store, "delete", ["a0"]) == 0
+    assert run(store, "remove_where", {"tenant": "a"}) == 0
+    assert (store.metric, store.dimension) == ("cosine", 2)
+    assert [record.id for record in store.scan()] == ["b1", "b2"]
+    assert [record.id for record in asyncio.run(collect(store.ascan()))] == ["b1", "b2"]
+    assert not hasattr(store, "search_text")
+    with pytest.raises(ScopeViolationError):
+        run(store, "upsert", [VectorRecord("x", "0", [1.0, 0.0], None, {"tenant": "a"})])
+    narrower = AgoraVectorStore(store.scoped({"tenant": ["a", "b"]}), view.embedding)
+    assert ids_of(run(narrower, "similarity_search", "0")) == ["b1", "b2"]
+    assert run(narrower, "get_by_ids", ["a0"]) == []
+    asked.clear()
+    run(view, "max_marginal_relevance_search", "0")
+    assert len(asked) == 1
+
+
+async def collect(items: Any) -> list[Any]:
+    return [item async for item in items]
+
+
 def test_scopes_narrow_each_other(run: Run) -> None:
     view = two_tenants(run).scoped(lambda config: {"tenant": "b"}).scoped({"tenant": ["a", "b"]})
     assert ids_of(run(view, "similarity_search", "0")) == ["b1", "b2"]
@@ -496,7 +532,8 @@ def raising(config: Any) -> Any:
     [(lambda config: None, InvalidFilterError), (lambda config: [], InvalidFilterError), (raising, PermissionError)],
 )
 def test_a_scope_that_gives_no_filter_fails_every_call(run: Run, scope: Any, error: type[Exception]) -> None:
-    view = two_tenants(run).scoped(scope)
+    whole = two_tenants(run)
+    view = whole.scoped(scope)
     calls: list[tuple[str, list[Any]]] = [
         ("similarity_search", ["0"]),
         ("get_by_ids", [["a0"]]),
@@ -511,7 +548,9 @@ def test_a_scope_that_gives_no_filter_fails_every_call(run: Run, scope: Any, err
             run(view, name, *arguments)
     with pytest.raises(error):
         run(view.as_retriever(), "invoke", "0")
-    assert view.store.count() == 3
+    with pytest.raises(error):
+        view.store.count()
+    assert whole.store.count() == 3
 
 
 def test_an_async_scope_is_awaited() -> None:
