@@ -179,9 +179,11 @@ class RowTable:
         self.texts += batch.texts
         self.sources += batch.sources
         self.metadata += batch.metadata
-        self.row_of.update(zip(batch.ids, range(first, end), strict=True))
+        # One int object a row, for both.
+        rows_of_batch = list(range(first, end))
+        self.row_of.update(zip(batch.ids, rows_of_batch, strict=True))
         documents = self.documents
-        for row, record_id in enumerate(batch.ids, first):
+        for row, record_id in zip(rows_of_batch, batch.ids, strict=True):
             document_id = document_id_of(record_id)
             rows = documents.get(document_id)
             if rows is None:
@@ -234,8 +236,8 @@ class RowTable:
         self.texts = list(itertools.compress(self.texts, chosen))
         self.sources = list(itertools.compress(self.sources, chosen))
         self.metadata = list(itertools.compress(self.metadata, chosen))
-        self.row_of = dict(zip(self.ids, range(len(self.ids)), strict=True))
         place = moved.tolist()
+        self.row_of = dict(zip(self.ids, itertools.compress(place, chosen), strict=True))
         self.documents = {
             key: place[rows] if isinstance(rows, int) else [place[row] for row in rows]
             for key, rows in self.documents.items()
