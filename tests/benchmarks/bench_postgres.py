@@ -1,9 +1,9 @@
 """Speed of the Postgres store, beside bare psycopg and beside its peers, on one embedded server.
 
-    python -m tests.benchmarks.bench_postgres [--rows 100000] [--peer-rows 4000] [--no-peers] [--write FILE]
+    python -m tests.benchmarks.bench_postgres [--rows 100000] [--peer-rows 4000] [--no-peers] [--write PAGE]
 
-A ratio is the median over rounds of the ratio of two lower quartiles taken turn by turn, so that what disturbs the
-machine disturbs both. The peers are installed with pip into `build/bench-postgres`, an environment of their own, because
+A ratio is the median over rounds of the ratio of two lower quartiles taken turn by turn, so what disturbs the machine
+disturbs both. The peers are installed with pip into `build/bench-postgres`, an environment of their own, because
 langchain-postgres pins an older pgvector; they are measured there, on the same server and the same records.
 """
 
@@ -16,13 +16,13 @@ import platform
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +203,7 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
 
     def plain(n: int) -> Any:
         query = f"SELECT {columns} FROM {table} ORDER BY embedding <=> %(q)s::vector LIMIT {TOP_K}"
-        return bench.bare.execute(query, {"q": bench.queries[n % 64]}).fetchall()  # type: ignore[call-overload]
+        return bench.bare.execute(query, {"q": bench.queries[n % 64]}).fetchall()
 
     def ours(n: int) -> Any:
         return store.search(bench.corpus.queries[n % 64], top_k=TOP_K)
@@ -233,10 +233,10 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
             return store.search(bench.corpus.queries[n % 64], top_k=TOP_K, filter={"audience": tokens})
 
         def run(n: int, query: str, wanted: list[str] = wanted) -> Any:
-            return bench.bare.execute(query, {"q": bench.queries[n % 64], "t": wanted}).fetchall()  # type: ignore[call-overload]
+            return bench.bare.execute(query, {"q": bench.queries[n % 64], "t": wanted}).fetchall()
 
         calls = 24 if share in ("1", "0.1") else 8
-        p50, p95, other, ratio = compared(filtered, lambda n, q=bare_exact: run(n, q), calls)  # type: ignore[misc]
+        p50, p95, other, ratio = compared(filtered, partial(run, query=bare_exact), calls)
         found = [[p.id for p in filtered(n)] for n in range(64)]
         right = recall(found, bench.truth(tokens))
         bench.report(
@@ -247,15 +247,16 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
             "≤ 1.2" if share == "1" else "",
         )
         bench.bare.execute("SET hnsw.iterative_scan = strict_order")
-        _, _, other, ratio = compared(filtered, lambda n, q=bare_walk: run(n, q), 4)  # type: ignore[misc]
+        _, _, other, ratio = compared(filtered, partial(run, query=bare_walk), 4)
         bench.bare.execute("RESET hnsw.iterative_scan")
         bench.report("", "", f"iterative HNSW {other:.2f}", ratio, "≤ 0.2" if share == "1" else "")
     for name, floor in (("all", -1.0), ("half", None), ("none", 1.1)):
         half = store.search(bench.corpus.queries[0], top_k=TOP_K)[TOP_K // 2].score if floor is None else floor
-        _, _, _, ratio = compared(
-            lambda n, f=half: store.search(bench.corpus.queries[0], top_k=TOP_K, min_score=f),
-            lambda n: store.search(bench.corpus.queries[0], top_k=TOP_K),
-        )  # type: ignore[misc]
+
+        def floored(n: int, floor: float = half) -> Any:
+            return store.search(bench.corpus.queries[n % 64], top_k=TOP_K, min_score=floor)
+
+        _, _, _, ratio = compared(floored, ours)
         bench.report(f"search with a floor that {name} pass", "", "without it", ratio, "≤ 1.1")
 
 
@@ -292,7 +293,7 @@ def peers(bench: Bench, count: int) -> None:
         np.savez(arrays, vectors=corpus.vectors[:count], queries=corpus.queries)
         data = {"ids": [r.id for r in few], "texts": [r.text for r in few], "audiences": corpus.audiences[:count]}
         texts.write_text(json.dumps(data))
-        command = [
+        command: list[str | Path] = [
             python,
             "-W",
             "ignore",
@@ -307,14 +308,14 @@ def peers(bench: Bench, count: int) -> None:
     results = json.loads(done.stdout.splitlines()[-1])
     with PgVectorStore(bench.conninfo, table="bench_few", dimension=DIMENSION) as store:
         store.ensure_schema()
-        seconds = sum(timed(lambda s=s: store.upsert(few[s : s + 500])) for s in range(0, count, 500))  # type: ignore[misc]
+        seconds: float = sum(timed(partial(store.upsert, few[start : start + 500])) for start in range(0, count, 500))
         bench.report(f"upsert into a live HNSW index, {count:,} rows", f"{count / seconds:,.0f} rows/s")
         bench.bare.execute("ANALYZE bench_few")
         mine = {}
         for name, tokens in filters.items():
-            given = {} if tokens is None else {"filter": {"audience": tokens}}
-            store.search(corpus.queries[0], top_k=TOP_K, **given)
-            times = sorted(timed(lambda q=q, g=given: store.search(q, top_k=TOP_K, **g)) for q in corpus.queries)  # type: ignore[misc]
+            search = partial(store.search, top_k=TOP_K, filter=None if tokens is None else {"audience": tokens})
+            search(corpus.queries[0])
+            times = sorted(timed(partial(search, query)) for query in corpus.queries)
             mine[name] = statistics.median(times) * 1e3
             bench.report(f"search, {name}, {count:,} rows", f"{mine[name]:.2f} ms")
         with PgVectorStore(bench.conninfo, table="bench_few_bulk", dimension=DIMENSION, index="after") as bulk:
@@ -322,12 +323,10 @@ def peers(bench: Bench, count: int) -> None:
             seconds = timed(lambda: bulk.upsert(few))
             built = timed(bulk.build_index)
             bench.report("upsert, index after", f"{count / seconds:,.0f} rows/s", f"and {built:.1f} s to build")
-    rates = []
     for name, result in results.items():
         if "error" in result:
             bench.report(name, result["error"])
             continue
-        rates.append(result["rows_per_second"])
         bench.report(
             f"{name}: insert",
             f"{result['rows_per_second']:,.0f} rows/s",
@@ -419,4 +418,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

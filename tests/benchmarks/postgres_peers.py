@@ -11,6 +11,7 @@ import json
 import statistics
 import sys
 import time
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,22 +26,21 @@ class LangChain:
     name = "langchain-postgres"
 
     def __init__(self, conninfo: str, dimension: int) -> None:
-        from langchain_core.embeddings import Embeddings
-        from langchain_postgres import PGEngine, PGVectorStore
-        from langchain_postgres.v2.indexes import HNSWIndex
+        peer = import_module("langchain_postgres")
+        embeddings: Any = import_module("langchain_core.embeddings").Embeddings
 
-        class Nothing(Embeddings):
+        class Nothing(embeddings):  # type: ignore[misc]
             def embed_documents(self, texts: list[str]) -> list[list[float]]:
                 raise NotImplementedError
 
             def embed_query(self, text: str) -> list[float]:
                 raise NotImplementedError
 
-        engine = PGEngine.from_connection_string(conninfo.replace("postgresql://", "postgresql+psycopg://"))
+        engine = peer.PGEngine.from_connection_string(conninfo.replace("postgresql://", "postgresql+psycopg://"))
         identity = {"name": "langchain_id", "data_type": "TEXT", "nullable": False}
         engine.init_vectorstore_table("peer_langchain", dimension, id_column=identity)
-        self.store = PGVectorStore.create_sync(engine, Nothing(), "peer_langchain")
-        self.store.apply_vector_index(HNSWIndex())
+        self.store: Any = peer.PGVectorStore.create_sync(engine, Nothing(), "peer_langchain")
+        self.store.apply_vector_index(import_module("langchain_postgres.v2.indexes").HNSWIndex())
 
     def add(self, ids: list[str], texts: list[str], vectors: Any, audiences: list[list[str]]) -> None:
         self.store.add_embeddings(texts, vectors.tolist(), [{"audience": a} for a in audiences], ids=ids)
@@ -57,9 +57,8 @@ class LlamaIndex:
     name = "llama-index-vector-stores-postgres"
 
     def __init__(self, conninfo: str, dimension: int) -> None:
-        from llama_index.vector_stores.postgres import PGVectorStore
-
-        self.store = PGVectorStore.from_params(
+        peer = import_module("llama_index.vector_stores.postgres")
+        self.store: Any = peer.PGVectorStore.from_params(
             connection_string=conninfo.replace("postgresql://", "postgresql+psycopg2://"),
             async_connection_string=conninfo.replace("postgresql://", "postgresql+asyncpg://"),
             table_name="peer_llamaindex",
@@ -74,23 +73,21 @@ class LlamaIndex:
         )
 
     def add(self, ids: list[str], texts: list[str], vectors: Any, audiences: list[list[str]]) -> None:
-        from llama_index.core.schema import TextNode
-
+        node = import_module("llama_index.core.schema").TextNode
         self.store.add(
             [
-                TextNode(id_=key, text=text, embedding=vector, metadata={"audience": audience})
+                node(id_=key, text=text, embedding=vector, metadata={"audience": audience})
                 for key, text, vector, audience in zip(ids, texts, vectors.tolist(), audiences, strict=True)
             ]
         )
 
     def search(self, query: Any, tokens: list[str] | None) -> list[str] | None:
-        from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters, VectorStoreQuery
-
+        core = import_module("llama_index.core.vector_stores")
         filters = None
         if tokens is not None:
-            one = MetadataFilter(key="audience", operator=FilterOperator.ANY, value=tokens)
-            filters = MetadataFilters(filters=[one])
-        query = VectorStoreQuery(query_embedding=query.tolist(), similarity_top_k=TOP_K, filters=filters)
+            one = core.MetadataFilter(key="audience", operator=core.FilterOperator.ANY, value=tokens)
+            filters = core.MetadataFilters(filters=[one])
+        query = core.VectorStoreQuery(query_embedding=query.tolist(), similarity_top_k=TOP_K, filters=filters)
         return list(self.store.query(query).ids or [])
 
 
@@ -128,7 +125,8 @@ def main() -> None:
         data = json.load(file)
     vectors, queries = loaded["vectors"][: int(count)], loaded["queries"]
     results: dict[str, Any] = {}
-    for kind in (LangChain, LlamaIndex):
+    kinds: list[Any] = [LangChain, LlamaIndex]
+    for kind in kinds:
         try:
             peer = kind(conninfo, vectors.shape[1])
             results[kind.name] = measure(peer, data, vectors, queries, json.loads(filters))
