@@ -132,7 +132,10 @@ class AgoraRetriever(ConfigAwareRetriever):
         """Name the store and the embedder in traces, where the core's retriever shows them."""
         params = super()._get_ls_params(**kwargs)
         params["ls_retriever_name"] = "agora"
-        store, embedder = getattr(self.retriever, "store", None), getattr(self.retriever, "embedder", None)
+        core = self.retriever
+        while isinstance(core, (ScopedRetriever, RunScopedRetriever)):
+            core = core._retriever
+        store, embedder = getattr(core, "store", None), getattr(core, "embedder", None)
         if store is not None:
             params["ls_vector_store_provider"] = type(store).__name__
         if embedder is not None:

@@ -233,12 +233,13 @@ class Trace(BaseCallbackHandler):
 
 def test_traces_name_store_and_embedder() -> None:
     retriever = AgoraRetriever(retriever=EmbeddingRetriever(FakeEmbeddingProvider(), MemoryVectorStore()))
-    assert retriever._get_ls_params() == {
-        "ls_retriever_name": "agora",
-        "ls_vector_store_provider": "MemoryVectorStore",
-        "ls_embedding_provider": "FakeEmbeddingProvider",
-        "ls_embedding_model": "FakeEmbeddingProvider",
-    }
+    for each in (retriever, retriever.scoped(by_config), retriever.scoped(by_config).scoped({"tenant": "a"})):
+        assert each._get_ls_params() == {
+            "ls_retriever_name": "agora",
+            "ls_vector_store_provider": "MemoryVectorStore",
+            "ls_embedding_provider": "FakeEmbeddingProvider",
+            "ls_embedding_model": "FakeEmbeddingProvider",
+        }
     assert AgoraRetriever(retriever=Core())._get_ls_params(k=3) == {"ls_retriever_name": "agora"}
 
 
