@@ -16,7 +16,8 @@ from typing import IO, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.errors import AgoraError, InvalidArgumentError
+from agora_core.archives import reading_archive
+from agora_core.errors import InvalidArgumentError
 from agora_core.keyword.analysis import AnyTokenizer, passage_terms, query_terms
 from agora_core.keyword.index import IndexColumns
 from agora_core.keyword.passages import TextBatch, prepare_texts
@@ -114,7 +115,7 @@ def read_index(path: str | os.PathLike[str]) -> SavedIndex:
         InvalidArgumentError: the file is no saved keyword index, or is damaged.
         FileNotFoundError: there is no such file.
     """
-    try:
+    with reading_archive(path, "keyword index"):
         with zipfile.ZipFile(path) as archive:
             head = _checked_head(json.loads(archive.read(_HEAD)))
             words = json.loads(archive.read(_WORDS).decode("utf-8", "surrogatepass"))
@@ -127,11 +128,6 @@ def read_index(path: str | os.PathLike[str]) -> SavedIndex:
         columns = IndexColumns(words, **arrays)
         columns.check(len(batch))
         return SavedIndex(head["k1"], head["b"], head["tokenizer"], head["config"], head["fingerprint"], batch, columns)
-    except (AgoraError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
-        raise InvalidArgumentError(
-            f"path {os.fspath(path)!r} is no saved keyword index, or is damaged ({type(error).__name__}: {error}); "
-            "save the index again"
-        ) from error
 
 
 def _read_array(archive: zipfile.ZipFile, column: str) -> npt.NDArray[Any]:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from agora_core.errors import AgoraError, InvalidArgumentError
+from agora_core.archives import reading_archive
+from agora_core.errors import InvalidArgumentError
 from agora_core.records import VectorRecord
 from agora_core.similarity import check_metric
 from agora_core.validation import Float32Array, RecordBatch, prepare_records
@@ -52,7 +53,7 @@ def read_store(path: str | os.PathLike[str]) -> tuple[str, int | None, RecordBat
         InvalidArgumentError: the file is no saved store, or is damaged.
         FileNotFoundError: there is no such file.
     """
-    try:
+    with reading_archive(path, "memory store"):
         with zipfile.ZipFile(path) as archive:
             head = json.loads(archive.read(_HEAD))
             _check_head(head)
@@ -61,11 +62,6 @@ def read_store(path: str | os.PathLike[str]) -> tuple[str, int | None, RecordBat
             with archive.open(_RECORDS) as member:
                 rows = [json.loads(line) for line in member]
         return head["metric"], head["dimension"], _batch(head, rows, vectors)
-    except (AgoraError, zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
-        raise InvalidArgumentError(
-            f"path {os.fspath(path)!r} is no saved memory store, or is damaged ({type(error).__name__}: {error}); "
-            "save the store again"
-        ) from error
 
 
 def _check_head(head: Any) -> None:
