@@ -31,7 +31,19 @@ from tests.contract.llamaindex.stores import Colour
 from tests.integration.llamaindex_agora.scripted import DIMENSION
 
 Op = FilterOperator
-NASTY = ["O'Brien", 'say "x"', ":x and team :b", "100%", "a--b", "back\\slash", "x' OR '1'='1", "%s", "{0}", "$1", "日本"]
+NASTY = [
+    "O'Brien",
+    'say "x"',
+    ":x and team :b",
+    "100%",
+    "a--b",
+    "back\\slash",
+    "x' OR '1'='1",
+    "%s",
+    "{0}",
+    "$1",
+    "日本",
+]
 
 
 def vector(axis: int = 0) -> list[float]:
@@ -62,7 +74,9 @@ def found(store: Colour, filters: Any) -> set[str]:
 
 def test_keys_and_values_pasted_into_sql(store: Colour) -> None:
     """22475 and the family of CVE-2025-1793: a value or a key ends the statement, or is taken for a parameter."""
-    store.add([node(f"value {text}", name=text) for text in NASTY] + [node(f"key {text}", **{text: 1}) for text in NASTY])
+    store.add(
+        [node(f"value {text}", name=text) for text in NASTY] + [node(f"key {text}", **{text: 1}) for text in NASTY]
+    )
     for text in NASTY:
         assert found(store, group(one("name", text))) == {f"value {text}"}
         assert found(store, group(one(text, 1))) == {f"key {text}"}
@@ -205,7 +219,7 @@ def test_an_empty_filter_in_a_destructive_call_empties_the_store(store: Colour) 
 
 
 def test_a_misspelt_filter_is_swallowed() -> None:
-    """17857: `filter=` for `filters=` retrieves without any. (`VectorIndexRetriever` is theirs and still swallows it.)"""
+    """17857: `filter=` for `filters=` retrieves without any. (Their own `VectorIndexRetriever` still swallows it.)"""
     core = in_memory_retriever(["x"])
     with pytest.raises(TypeError):
         AgoraRetriever(retriever=core, filters={"k": []})
