@@ -295,10 +295,10 @@ def section(lines: list[str]) -> str:
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {np.__version__}"
     )
     chosen = (
-        "The first pass below the limit was chosen by measuring. One pass over 100,000 rows of 384 dimensions took 1.5 ms "
-        "with int8, 3.4 ms with bf16 and 9 ms with float16 (simsimd), and 12 ms with float32 (numpy). Rejected: a "
-        "rotation to the leading principal components, whose bound is tight only where the vectors have few dimensions "
-        "in truth; HNSW, which is not exact, and loses rows under a filter."
+        "The first pass below the limit was chosen by measuring. One pass over 100,000 rows of 384 dimensions took "
+        "1.5 ms with int8, 3.4 ms with bf16 and 9 ms with float16 (simsimd), and 12 ms with float32 (numpy). Rejected: "
+        "a rotation to the leading principal components, whose bound is tight only where vectors have few dimensions "
+        "in truth; and HNSW, which is not exact, and loses rows under a filter."
     )
     plot = f"![Milliseconds per query by number of records]({PLOT})"
     return "\n".join(
