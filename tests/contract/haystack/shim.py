@@ -41,8 +41,13 @@ def to_core_filter(filters: dict[str, Any] | None) -> Expression:
     if value is None:
         return any_of()
     _check_ordered(value)
-    comparisons = {">": place > value, ">=": place >= value, "<": place < value, "<=": place <= value}
-    return comparisons[str(operator)]
+    comparisons: dict[str, Expression] = {
+        ">": place > value,
+        ">=": place >= value,
+        "<": place < value,
+        "<=": place <= value,
+    }
+    return comparisons[operator]
 
 
 def _check_ordered(value: Any) -> None:
