@@ -117,7 +117,8 @@ class AgoraRetriever(ConfigAwareRetriever):
         return self._documents(found)
 
     def _options(self, k: int | None, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
-        narrowed = self.filter
+        # A copy in any case: the retriever may do with it as it likes.
+        narrowed = None if self.filter is None else frozen_filter(self.filter)
         if filter is not None:
             own = to_core_filter(filter)
             narrowed = own if narrowed is None else conjoin(narrowed, own)

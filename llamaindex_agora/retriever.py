@@ -11,7 +11,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agora_core.calling import acall, acall_function, call, call_function, given
-from agora_core.filters import Expression, compile_filter, conjoin, matches_filter
+from agora_core.filters import Expression, compile_filter, conjoin, frozen_filter, matches_filter
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
@@ -68,7 +68,8 @@ class AgoraRetriever(BaseRetriever):
         return view
 
     def _options(self, own: AnyFilter | None) -> dict[str, Any]:
-        bound = own
+        # A copy: the retriever may do with it as it likes.
+        bound = None if own is None else frozen_filter(own)
         for scope in self._scopes:
             bound = conjoin(scope, bound)
         return {"top_k": self._top_k, **given(filter=bound, min_score=self._min_score)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -21,6 +21,8 @@ from agora_core.filters import field
 from agora_core.metadata import MetadataPatch, effective_patch_keys
 from agora_core.protocols import AnyFilter, is_lexical_vector_store
 from agora_core.records import VectorRecord
+from agora_core.scoped import ScopedRetriever, ScopedVectorStore
+from agora_core.validation import check_id
 from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
 from llamaindex_agora.nodes import NODE_KEY, REF_DOC_KEY, record_to_node, refuse_private_keys, to_record
 from llamaindex_agora.query import QueryPlan, diversify, fuse, plan_query, to_result
@@ -34,7 +36,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
     Args:
         store: a core store, or any object of its shape.
         keyword: a `KeywordRetriever` kept in step with the nodes, for text and hybrid queries where the store itself
-            searches no text.
+            searches no text. Where `store` is a scoped view, the scope holds for these as well.
     """
 
     stores_text: bool = True
@@ -77,16 +79,19 @@ class AgoraVectorStore(BasePydanticVectorStore):
         records = _records(nodes, kwargs)
         call(self._store, "upsert", records)
         if self._keyword is not None:
-            call(self._keyword, "add", records)
-        return [record.id for record in records]
+            # As stored, for a scope may have stamped them.
+            scoped = _scope_of(self._store) is not None
+            call(self._keyword, "add", call(self._store, "get", _ids(records)) if scoped else records)
+        return _ids(records)
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Async twin of `add`."""
         records = _records(nodes, kwargs)
         await acall(self._store, "upsert", records)
         if self._keyword is not None:
-            await acall(self._keyword, "add", records)
-        return [record.id for record in records]
+            scoped = _scope_of(self._store) is not None
+            await acall(self._keyword, "add", await acall(self._store, "get", _ids(records)) if scoped else records)
+        return _ids(records)
 
     # ---------------------------------------------------------------- deleting
 
@@ -94,13 +99,13 @@ class AgoraVectorStore(BasePydanticVectorStore):
         """Delete the nodes whose source is `ref_doc_id`; None deletes nothing."""
         _refuse(delete_kwargs)
         if ref_doc_id is not None:
-            self._remove({REF_DOC_KEY: ref_doc_id})
+            self._remove(_of_document(ref_doc_id))
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Async twin of `delete`."""
         _refuse(delete_kwargs)
         if ref_doc_id is not None:
-            await self._aremove({REF_DOC_KEY: ref_doc_id})
+            await self._aremove(_of_document(ref_doc_id))
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
@@ -116,9 +121,11 @@ class AgoraVectorStore(BasePydanticVectorStore):
             self._remove(chosen)
             return
         within = {} if chosen is None else {"within": chosen}
-        if self._keyword is not None:
-            call(self._keyword, "remove", [record.id for record in call(self._store, "get", node_ids, **within)])
+        known = [] if self._keyword is None else _ids(call(self._store, "get", node_ids, **within))
         call(self._store, "delete", node_ids, **within)
+        # The store first: what it refuses to delete stays in both.
+        if self._keyword is not None:
+            call(self._keyword, "remove", known)
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
@@ -130,10 +137,10 @@ class AgoraVectorStore(BasePydanticVectorStore):
             await self._aremove(chosen)
             return
         within = {} if chosen is None else {"within": chosen}
-        if self._keyword is not None:
-            found = await acall(self._store, "get", node_ids, **within)
-            await acall(self._keyword, "remove", [record.id for record in found])
+        known = [] if self._keyword is None else _ids(await acall(self._store, "get", node_ids, **within))
         await acall(self._store, "delete", node_ids, **within)
+        if self._keyword is not None:
+            await acall(self._keyword, "remove", known)
 
     def clear(self) -> None:
         """Delete every node that was written through this adapter."""
@@ -144,14 +151,16 @@ class AgoraVectorStore(BasePydanticVectorStore):
         await self._aremove(_OURS)
 
     def _remove(self, filter: AnyFilter | None) -> None:
-        if self._keyword is not None:
-            call(self._keyword, "remove", [record.id for record in call(self._store, "scan", filter)])
+        known = [] if self._keyword is None else _ids(call(self._store, "scan", filter))
         call(self._store, "remove_where", filter)
+        if self._keyword is not None:
+            call(self._keyword, "remove", known)
 
     async def _aremove(self, filter: AnyFilter | None) -> None:
-        if self._keyword is not None:
-            await acall(self._keyword, "remove", [record.id for record in await self._ascan(filter)])
+        known = [] if self._keyword is None else _ids(await self._ascan(filter))
         await acall(self._store, "remove_where", filter)
+        if self._keyword is not None:
+            await acall(self._keyword, "remove", known)
 
     async def _ascan(self, filter: AnyFilter | None) -> list[VectorRecord]:
         if hasattr(self._store, "ascan"):
@@ -244,12 +253,29 @@ class AgoraVectorStore(BasePydanticVectorStore):
         return plan_query(query, lexical=self._keyword is not None or is_lexical_vector_store(self._store), **kwargs)
 
     def _text_search(self) -> tuple[Any, str]:
-        return (self._keyword, "retrieve") if self._keyword is not None else (self._store, "search_text")
+        if self._keyword is None:
+            return self._store, "search_text"
+        # The keyword index may serve others too: the scope of the store holds in it as well.
+        scope = _scope_of(self._store)
+        return (self._keyword if scope is None else ScopedRetriever(self._keyword, scope)), "retrieve"
 
 
 def _records(nodes: Sequence[BaseNode], kwargs: dict[str, Any]) -> list[VectorRecord]:
     _refuse(kwargs)
     return [to_record(node) for node in nodes]
+
+
+def _ids(records: Iterable[VectorRecord]) -> list[str]:
+    return [record.id for record in records]
+
+
+def _scope_of(store: Any) -> AnyFilter | None:
+    """Return what a scoped view of a store is bound by; None for a store that is no view."""
+    return store.scope if isinstance(store, ScopedVectorStore) else None
+
+
+def _of_document(ref_doc_id: str) -> AnyFilter:
+    return {REF_DOC_KEY: check_id(ref_doc_id, argument="ref_doc_id")}
 
 
 def _refuse(kwargs: dict[str, Any]) -> None:
@@ -270,4 +296,4 @@ def _removal(node_ids: list[str] | None, filters: Filters | None) -> AnyFilter |
 def _patch_target(ref_doc_id: str, patch: MetadataPatch) -> AnyFilter:
     effective_patch_keys(patch)
     refuse_private_keys(patch, where="the patch")
-    return {REF_DOC_KEY: ref_doc_id}
+    return _of_document(ref_doc_id)

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 from agora_core.calling import acall, call, given, offers
 from agora_core.embedding import aembed_query, check_query, embed_query
 from agora_core.errors import InvalidArgumentError, InvalidFilterError, RetrieverLegError, UnsupportedOperationError
+from agora_core.filters import frozen_filter
 from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights, fuse
 from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter, Retriever
@@ -82,12 +83,13 @@ class HybridRetriever(BaseRetriever):
         """
         check_query(query)
         top_k, floor = check_top_k(top_k), check_min_score(min_score)
+        bound = None if filter is None else frozen_filter(filter)
         if self._is_one_round_trip():
-            return self._finish(self._search_hybrid(query, top_k, filter), top_k, floor)
+            return self._finish(self._search_hybrid(query, top_k, bound), top_k, floor)
         rankings = []
         for position, leg in enumerate(self.retrievers):
             try:
-                rankings.append(call(leg, "retrieve", query, **self._leg_options(top_k, filter)))
+                rankings.append(call(leg, "retrieve", query, **self._leg_options(top_k, bound)))
             except Exception as error:
                 raise_for_leg(error, position, leg)
         return self._finish(self._fuse(rankings, top_k), top_k, floor)
@@ -98,14 +100,18 @@ class HybridRetriever(BaseRetriever):
         """Async twin of `retrieve`: the legs run concurrently, and when one fails the others are cancelled."""
         check_query(query)
         top_k, floor = check_top_k(top_k), check_min_score(min_score)
+        bound = None if filter is None else frozen_filter(filter)
         if self._is_one_round_trip():
-            return self._finish(await self._asearch_hybrid(query, top_k, filter), top_k, floor)
-        options = self._leg_options(top_k, filter)
-        rankings = await self._all([acall(leg, "retrieve", query, **options) for leg in self.retrievers])
+            return self._finish(await self._asearch_hybrid(query, top_k, bound), top_k, floor)
+        rankings = await self._all(
+            [acall(leg, "retrieve", query, **self._leg_options(top_k, bound)) for leg in self.retrievers]
+        )
         return self._finish(self._fuse(rankings, top_k), top_k, floor)
 
     def _leg_options(self, top_k: int, filter: AnyFilter | None) -> dict[str, Any]:
-        return {"top_k": max(self.fetch_top_k, top_k), **given(filter=filter)}
+        # A copy for each leg: what one does with its filter changes nothing for the next.
+        own = None if filter is None else frozen_filter(filter)
+        return {"top_k": max(self.fetch_top_k, top_k), **given(filter=own)}
 
     async def _all(self, legs: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Await all legs. No leg outlives this call, however it ends."""
