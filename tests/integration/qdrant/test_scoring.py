@@ -101,6 +101,26 @@ def test_searching_again_and_again_gives_the_same(make_store: StoreMaker, metric
         assert store.search(query, top_k=60) == first
 
 
+def test_many_searches_are_as_one_by_one(make_store: StoreMaker) -> None:
+    rng = np.random.default_rng(6)
+    store = make_store(dimension=4)
+    store.upsert([VectorRecord(f"d{n}", "t", rng.integers(-2, 3, 4), None, {"g": n % 2}) for n in range(90)])
+    queries = rng.integers(-2, 3, (70, 4))
+    choices: list[dict[str, Any]] = [{}, {"filter": {"g": 1}}, {"min_score": 0.5}, {"filter": {"g": []}}]
+    for options in choices:
+        assert store.search_many(queries, top_k=7, **options) == [
+            store.search(query, top_k=7, **options) for query in queries
+        ]
+    assert store.search_many([], top_k=3) == []
+    assert store.scoped({"g": 0}).search_many(queries[:2], top_k=3) == [
+        store.search(query, top_k=3, filter={"g": 0}) for query in queries[:2]
+    ]
+    with pytest.raises(ValueError, match=r"embeddings\[1\]"):
+        store.search_many([[1, 2, 3, 4], [1]], top_k=3)
+    with pytest.raises(ValueError, match="embeddings must be a list"):
+        store.search_many("text", top_k=3)
+
+
 def test_engine_scores_are_float32(make_store: StoreMaker) -> None:
     store = make_store(metric="inner")
     store.upsert([VectorRecord("a", "t", [0.1, 0.2])])

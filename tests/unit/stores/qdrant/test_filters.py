@@ -17,6 +17,7 @@ from agora_core.filters.literals import Literal
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, compile_for_qdrant
 from agora_core.stores.qdrant.numbers import number_parts
 from agora_core.stores.qdrant.payload import point_payload, slot_of
+from tests.contract.truth_table import TOPICS, Topic, filter_of, value_of
 from tests.golden_cases import GoldenCase, golden_params
 from tests.unit import generated
 from tests.unit.stores.qdrant.test_numbers import numbers
@@ -39,6 +40,25 @@ def test_native_filter_says_the_same_or_selects_more(metadata: Any, filter: Any)
         assert selects(compiled, metadata) is expected
     elif expected:
         assert selects(compiled, metadata)
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.title)
+def test_the_truth_table_holds_natively(topic: Topic) -> None:
+    for record, filter in topic.pairs():
+        metadata, condition = value_of(record), filter_of(filter)
+        compiled = compile_for_qdrant(condition)
+        expected = matches_filter(metadata, condition)
+        if compiled.exact:
+            assert selects(compiled, metadata) is expected, (record, filter)
+        elif expected:
+            assert selects(compiled, metadata), (record, filter)
+
+
+def test_every_member_of_contains_all_is_asked_for() -> None:
+    compiled = compile_for_qdrant(field("k").contains_all(["a", "b"]))
+    assert selects(compiled, {"k": ["b", "c", "a"]})
+    for partial in (["a"], ["b"], [], "a", [["a", "b"]]):
+        assert not selects(compiled, {"k": partial})
 
 
 @given(generated.filters)
