@@ -7,9 +7,9 @@ query is said by an optional method `query(text)`; without one a query is tokeni
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -84,34 +84,63 @@ class AsciiTokenizer:
         return "AsciiTokenizer()"
 
 
-# Scripts written without spaces: Thai, Lao, Myanmar, Khmer, kana, Han (with its extensions), and what belongs to them.
-_THAI_TO_KHMER: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"
-_KANA: Final = "\u3041-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"
-_HAN: Final = "\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-_DENSE: Final = re.compile(f"[{_THAI_TO_KHMER}{_KANA}{_HAN}]+")
-_HAN_CHARACTER: Final = re.compile(f"[{_HAN}]")
-
+# Each set of characters is in two parts: below U+10000 Python matches a set by one lookup, above range by range.
+# Scripts written without spaces: Thai, Lao, Myanmar, Khmer, kana, Han, and what belongs to them.
+_DENSE: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f\u3041-\u30ff\u31f0-\u31ff",
+    "\U0001aff0-\U0001b16f",
+)
+_HAN: Final = ("\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff", "\U00020000-\U000323af")
 # Default-ignorable characters that may stand inside a word: soft hyphen, joiners, variation selectors.
-_IGNORED: Final = re.compile("[\u00ad\u034f\u180b-\u180f\u200c\u200d\u2060\ufe00-\ufe0f\ufeff\U000e0100-\U000e01ef]")
+_IGNORED: Final = (
+    "\u00ad\u034f\u180b-\u180f\u200c\u200d\u2060\ufe00-\ufe0f\ufeff",
+    "\U000e0100-\U000e01ef",
+)
+# Where combining marks are: the two planes in use, and the variation selectors.
+_MARKED: Final = ((0x300, 0x10000), (0x10000, 0x20000), (0xE0100, 0xE01F0))
+_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 # What typographers add to plain English: a text with nothing else beyond ASCII still goes the fast way.
 _TYPOGRAPHY: Final = "\u2019\u2018\u201c\u201d\u2013\u2014\u2026\u00a0\u2022"
 
-_PLAIN_WORD: Final = re.compile(r"[^\W_]+")
+
+@dataclass(frozen=True, slots=True)
+class _Patterns:
+    ignored: re.Pattern[str]
+    dense: re.Pattern[str]
+    han: re.Pattern[str]
+    mark: re.Pattern[str]
+    marked_word: re.Pattern[str]
+    word: re.Pattern[str]
 
 
-@lru_cache(maxsize=1)
-def _mark_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Build, once and when first needed, the patterns of a combining mark and of a word that may hold some."""
-    ranges: list[list[int]] = []
-    for start, stop in ((0x300, 0x20000), (0xE0100, 0xE01F0)):
-        for code in range(start, min(stop, sys.maxunicode)):
-            if unicodedata.category(chr(code))[0] == "M":
-                if ranges and ranges[-1][1] == code - 1:
-                    ranges[-1][1] = code
-                else:
-                    ranges.append([code, code])
-    marks = "".join(f"{chr(low)}-{chr(high)}" for low, high in ranges)
-    return re.compile(f"[{marks}]"), re.compile(rf"(?:[^\W_]+[{marks}]*)+")
+@lru_cache(maxsize=2)
+def _patterns(*, astral: bool) -> _Patterns:
+    """Build, when first needed, the patterns for texts with or without characters above U+FFFF."""
+
+    def one_of(*sets: tuple[str, str]) -> str:
+        low = "".join(lower for lower, _ in sets)
+        return f"(?:[{low}]|[{''.join(upper for _, upper in sets)}])" if astral else f"[{low}]"
+
+    marks = one_of((_marks(*_MARKED[:1]), _marks(*_MARKED[1:])))
+    return _Patterns(
+        ignored=re.compile(one_of(_IGNORED)),
+        dense=re.compile(f"{one_of(_DENSE, _HAN)}+"),
+        han=re.compile(one_of(_HAN)),
+        mark=re.compile(marks),
+        marked_word=re.compile(rf"(?:[^\W_]+{marks}*)+"),
+        word=re.compile(r"[^\W_]+"),
+    )
+
+
+@lru_cache(maxsize=2)
+def _marks(*spans: tuple[int, int]) -> str:
+    """Return the combining marks within some spans, as the inside of a set."""
+    codes = [code for span in spans for code in range(*span) if unicodedata.category(chr(code))[0] == "M"]
+    return "".join(map(chr, codes))
+
+
+def _patterns_for(text: str) -> _Patterns:
+    return _patterns(astral=_ASTRAL.search(text) is not None)
 
 
 def fold_text(text: str) -> str:
@@ -121,15 +150,18 @@ def fold_text(text: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     folded = unicodedata.normalize("NFKC", folded)  # folding can take composed characters apart
-    if _IGNORED.search(folded):
-        folded = unicodedata.normalize("NFC", _IGNORED.sub("", folded))
+    ignored = _patterns_for(folded).ignored
+    if ignored.search(folded):
+        folded = unicodedata.normalize("NFC", ignored.sub("", folded))
     return folded
 
 
 def unicode_words(text: str) -> list[str]:
     """Return the words of a folded text: letters and digits of every script with their combining marks."""
-    mark, word = _mark_patterns()
-    return word.findall(text) if mark.search(text) else _PLAIN_WORD.findall(text)
+    if not any(character.isalnum() or unicodedata.category(character)[0] == "M" for character in _ASTRAL.findall(text)):
+        text = _ASTRAL.sub(" ", text)  # emoji, mostly
+    patterns = _patterns_for(text)
+    return (patterns.marked_word if patterns.mark.search(text) else patterns.word).findall(text)
 
 
 class UnicodeTokenizer:
@@ -169,18 +201,19 @@ class UnicodeTokenizer:
             return ascii_terms(plain)
         folded = fold_text(text)
         words = unicode_words(folded)
-        if _DENSE.search(folded) is None:
+        patterns = _patterns_for(folded)
+        if patterns.dense.search(folded) is None:
             return words
         terms: list[str] = []
         for word in words:
-            _split_dense(word, terms, single=single)
+            _split_dense(word, terms, patterns, single=single)
         return terms
 
 
-def _split_dense(word: str, terms: list[str], *, single: bool) -> None:
+def _split_dense(word: str, terms: list[str], patterns: _Patterns, *, single: bool) -> None:
     """Add a word to `terms`, its parts in scripts without spaces as overlapping pairs."""
     position = 0
-    for match in _DENSE.finditer(word):
+    for match in patterns.dense.finditer(word):
         start, end = match.span()
         if start > position:
             terms.append(word[position:start])
@@ -190,6 +223,6 @@ def _split_dense(word: str, terms: list[str], *, single: bool) -> None:
             continue
         terms += [word[at : at + 2] for at in range(start, end - 1)]
         if single:
-            terms += _HAN_CHARACTER.findall(match.group())
+            terms += patterns.han.findall(match.group())
     if position < len(word):
         terms.append(word[position:])
