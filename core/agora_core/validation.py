@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from agora_core.errors import (
 )
 from agora_core.metadata import check_text, copy_metadata, copy_plain, is_storable
 from agora_core.records import JSON, VectorRecord
+
+_MOST: Final = 2**31 - 1
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -37,7 +39,7 @@ class RecordBatch:
 
 
 def check_top_k(value: Any, *, argument: str = "top_k") -> int:
-    """Return `value` as an int of 1 or more.
+    """Return `value` as an int of 1 or more; one above 2**31 - 1, which stands for all there are, as that.
 
     Raises:
         InvalidArgumentError: it is no int (a bool is none), or below 1.
@@ -46,7 +48,8 @@ def check_top_k(value: Any, *, argument: str = "top_k") -> int:
         raise InvalidArgumentError(f"{argument} must be an int, got {value!r} of type {type(value).__name__}")
     if value < 1:
         raise InvalidArgumentError(f"{argument} must be 1 or more, got {value}")
-    return int(value)
+    # Databases take 64 bits, and ask for some more than this or several times as many.
+    return min(int(value), _MOST)
 
 
 def check_min_score(value: Any, *, argument: str = "min_score") -> float | None:
