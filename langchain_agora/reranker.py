@@ -118,7 +118,7 @@ class LangChainReranker:
         return self._ranked(documents, given, top_k)
 
     def _ranked(self, documents: Sequence[Document], given: Sequence[Passage], top_k: int | None) -> list[Passage]:
-        ranked = []
+        ranked: dict[int, Passage] = {}
         for rank, document in enumerate(documents, 1):
             # Compressors may lose the id of a document, and change its text; its metadata they carry along.
             place = document.metadata.get(_PLACE_KEY)
@@ -130,8 +130,9 @@ class LangChainReranker:
             passage = given[place]
             score = score_of(document, self.score_key, rank)
             metadata = clone_metadata(passage.metadata)
-            ranked.append(Passage(passage.id, document.page_content, score, passage.source, metadata))
-        return ranked if top_k is None else ranked[:top_k]
+            # Of the pieces that a compressor cut a passage into, the best stands for it.
+            ranked.setdefault(place, Passage(passage.id, document.page_content, score, passage.source, metadata))
+        return list(ranked.values())[:top_k]
 
 
 def _as_passages(documents: Sequence[Document]) -> dict[str, Passage]:

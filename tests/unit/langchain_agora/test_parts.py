@@ -31,6 +31,7 @@ from agora_core.testing import FakeEmbeddingProvider, FakeReranker, in_memory_re
 from langchain_agora import (
     AgoraEmbeddings,
     AgoraReranker,
+    AgoraRetriever,
     AgoraTextSplitter,
     LangChainEmbeddingProvider,
     LangChainReranker,
@@ -139,6 +140,16 @@ def test_a_reranker_that_makes_passages_up_is_refused(run: Run) -> None:
         run(AgoraReranker(reranker=Liar()), "compress_documents", found(), "x")
 
 
+def test_a_reranker_of_ours_serves_in_langchains_retriever(run: Run) -> None:
+    from langchain_classic.retrievers import ContextualCompressionRetriever
+
+    base = AgoraRetriever(retriever=in_memory_retriever({"x": "paid leave", "y": "leave of notice"}), source_key="s")
+    reranker = AgoraReranker(reranker=FakeReranker(), top_n=1)
+    retriever = ContextualCompressionRetriever(base_compressor=reranker, base_retriever=base)
+    (document,) = run(retriever, "invoke", "notice of leave")
+    assert (document.id, document.metadata) == ("y#0", {"relevance_score": 3.0})
+
+
 @pytest.mark.parametrize("options", [{"top_n": 0}, {"top_k": 3}, {"reranker": 5}])
 def test_a_reranker_refuses_wrong_arguments(options: Any) -> None:
     with pytest.raises(ValidationError):
@@ -173,6 +184,38 @@ def test_a_compressor_of_theirs_reranks(run: Run) -> None:
     assert len(run(LangChainReranker(ByLength()), "rerank", "x", PASSAGES, top_k=1)) == 1
     unscored = run(LangChainReranker(ByLength(scored=False)), "rerank", "x", PASSAGES)
     assert [passage.score for passage in unscored] == [1.0, 0.5]
+
+
+@pytest.mark.filterwarnings("ignore:`langchain-community` is being sunset:DeprecationWarning")
+def test_compressors_of_langchain_rerank(run: Run) -> None:
+    from langchain_classic.retrievers.document_compressors import (
+        CrossEncoderReranker,
+        DocumentCompressorPipeline,
+        EmbeddingsFilter,
+    )
+    from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
+
+    class ByWords(BaseCrossEncoder):
+        def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+            return [float(len(set(query.split()) & set(text.split()))) for query, text in text_pairs]
+
+    passages = [
+        Passage("a", "notice of three months", 0.9, "a.md", {"n": 1}),
+        Passage("b", "days of paid leave. and of unpaid leave.", 0.8, "b.md", {"n": 2}),
+        Passage("c", "paid leave", 0.7, None, None),
+    ]
+    embeddings = AgoraEmbeddings(FakeEmbeddingProvider())
+    closest = EmbeddingsFilter(embeddings=embeddings, k=2)
+    pieces = AgoraTextSplitter(20, 0, ".")
+    for compressor, expected in (
+        (closest, ["c", "b"]),
+        (CrossEncoderReranker(model=ByWords(), top_n=2), ["c", "b"]),
+        (DocumentCompressorPipeline(transformers=[pieces, closest]), ["c", "b"]),
+    ):
+        ranked = run(LangChainReranker(compressor), "rerank", "paid leave", passages)
+        assert [passage.id for passage in ranked] == expected
+        assert [(passage.source, passage.metadata) for passage in ranked] == [(None, None), ("b.md", {"n": 2})]
+        assert [passage.score for passage in ranked] == sorted((p.score for p in ranked), reverse=True)
 
 
 def test_rerankers_go_there_and_back(run: Run) -> None:
