@@ -170,9 +170,9 @@ def test_other_storages_and_indexes(make_store: Any, options: Any) -> None:
 
 
 def test_many_dimensions_are_indexed_in_half_precision_and_scored_in_full(make_store: Any) -> None:
-    dimension = 2_400
-    store = make_store(dimension=dimension)
-    vectors = np.random.default_rng(4).standard_normal((1_050, dimension)).astype(np.float32)
+    dimension = 2_001
+    store = make_store(dimension=dimension, hnsw_m=6, hnsw_ef_construction=20)
+    vectors = np.random.default_rng(4).standard_normal((1_010, dimension)).astype(np.float32)
     store.upsert([VectorRecord(f"r{n}", "", vector) for n, vector in enumerate(vectors)])
     target = store._operations._target[0]
     assert target.catalog.vector_index is not None

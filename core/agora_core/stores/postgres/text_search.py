@@ -83,6 +83,7 @@ def search_text(
     return rendered(template.format(**pieces), condition.parameters, parameters, values)
 
 
+# Gains are summed as whole numbers of 1e-12, so that the sum does not hang on the order of rows, and equal ones tie.
 # The length of a text is its bytes, which the server knows without reading a long text.
 _BM25: Final = sql.SQL(
     "WITH terms AS MATERIALIZED ("
@@ -99,8 +100,9 @@ _BM25: Final = sql.SQL(
     "SELECT number, ln(1 + (matching.n - count(*) + 0.5)::float8 / (count(*) + 0.5)) AS idf "
     "FROM hits, matching GROUP BY number, matching.n"
     "), best AS MATERIALIZED ("
-    "SELECT key, sum(idf * frequency * (%(k1)s::float8 + 1) / (frequency + %(k1)s::float8 * "
-    "(1 - %(b)s::float8 + %(b)s::float8 * hits.length / greatest(matching.length, 1))) ORDER BY number) AS score "
+    "SELECT key, sum((1e12 * idf * frequency * (%(k1)s::float8 + 1) / (frequency + %(k1)s::float8 * "
+    "(1 - %(b)s::float8 + %(b)s::float8 * hits.length / greatest(matching.length, 1))))::bigint)::float8 / 1e12 "
+    "AS score "
     'FROM hits JOIN weights USING (number), matching GROUP BY key ORDER BY score DESC, key COLLATE "C" LIMIT %(k)s'
     ") SELECT {payload}, best.score AS score FROM best JOIN {table} AS t ON {key} = best.key ORDER BY score DESC, {id}"
 )
