@@ -257,6 +257,18 @@ def test_an_agent_that_retrieves_by_itself_sees_its_own_tenant(colour: str) -> N
         assert [document.id for document in second.artifact] == [tenant]
 
 
+@pytest.mark.parametrize("hook", [lambda actor: None, lambda actor: {"tenant": actor.nobody}])
+def test_a_hook_that_gives_no_filter_fails_the_agent(hook: Any) -> None:
+    """The error is not handed to the model as a result of the tool, to be worked around."""
+    retriever = tenants()
+    model = ScriptedModel(script=[calls_tool("retrieve", query="paid leave"), "never"])
+    agent: Any = create_agent(model, [create_retrieve_tool(retriever, retrieval_filter=hook)], context_schema=Actor)
+    with pytest.raises((InvalidFilterError, AttributeError)):
+        agent.invoke({"messages": [HumanMessage("paid leave?")]}, context=Actor("a"))
+    assert retriever.calls == []
+    assert len(model.seen) == 1
+
+
 def test_a_retriever_of_langchain_serves_wherever_one_of_the_core_does() -> None:
     scoped = vector_store().scoped({"tenant": "b"}).as_retriever()
     block = InjectContext(scoped).invoke("paid leave")
