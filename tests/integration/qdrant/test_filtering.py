@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from qdrant_client import models
 
-from agora_core import VectorRecord, field, matches_filter, not_
+from agora_core import VectorRecord, all_of, chunk_id_to_point_id, field, matches_filter, not_
 from tests.golden_cases import UNDEFINED, GoldenCase, golden_params
 from tests.integration.qdrant.fix_clients import StoreMaker
 from tests.unit import generated
@@ -62,32 +63,59 @@ def test_a_selective_check_on_the_payload_finds_every_match(make_store: StoreMak
     assert [p.id for p in late] == ["d290", "d291"]
 
 
-def test_points_of_another_writer_are_found_once_they_have_tokens(make_store: StoreMaker, qdrant_client: Any) -> None:
-    from qdrant_client import models
-
-    from agora_core import chunk_id_to_point_id
-
+def test_points_of_another_writer_are_filtered_by_their_metadata(make_store: StoreMaker, qdrant_client: Any) -> None:
     store = make_store()
     store.upsert([VectorRecord("ours#0", "t", [1, 0], None, {"tenant": "acme"})])
-    payload = {"id": "theirs#0", "documentId": "theirs", "text": "old", "metadata": {"tenant": "acme"}}
-    point = models.PointStruct(id=chunk_id_to_point_id("theirs#0"), vector=[1.0, 0.0], payload=payload)
-    qdrant_client.upsert(store._settings.collection, points=[point], wait=True)
-    assert [p.id for p in store.search([1, 0], top_k=5)] == ["ours#0", "theirs#0"]
-    for filter in ({"tenant": "acme"}, not_({"tenant": "beta"}), not_(field("x").matches_text("a"))):
-        assert [p.id for p in store.search([1, 0], top_k=5, filter=filter)] == ["ours#0"]
-        assert store.count(filter) == 1
-    assert store.remove_where({"tenant": ["acme", "beta"]} | {"never": "here"}) == 0
-    assert store.reindex_filters() == 1
+    for name, tenant in (("theirs", "acme"), ("others", "beta")):
+        payload = {"id": f"{name}#0", "documentId": name, "text": "old", "metadata": {"tenant": tenant, "n": 2}}
+        point = models.PointStruct(id=chunk_id_to_point_id(f"{name}#0"), vector=[1.0, 0.0], payload=payload)
+        qdrant_client.upsert(store._settings.collection, points=[point], wait=True)
+
+    def finds(filter: Any, *expected: str) -> None:
+        assert [p.id for p in store.search([1, 0], top_k=5, filter=filter)] == sorted(expected)
+        assert [p.id for p in store.search([1, 0], top_k=1, filter=filter)] == sorted(expected)[:1]
+        assert [r.id for r in store.scan(filter)] == sorted(expected)
+        assert store.count(filter) == len(expected)
+
+    def look() -> None:
+        finds({}, "ours#0", "theirs#0", "others#0")
+        finds({"tenant": "acme"}, "ours#0", "theirs#0")
+        finds(not_({"tenant": "beta"}), "ours#0", "theirs#0")
+        finds(not_(field("tenant").matches_text("ac")), "others#0")
+        finds(field("n") > 1, "theirs#0", "others#0")
+        finds(field("n").exists() & not_({"tenant": "acme"}), "others#0")
+
+    look()
+    assert store.update_metadata("theirs", {"more": 1}) == 1
+    finds({"more": 1}, "theirs#0")
+    look()
+    acme = store.scoped({"tenant": "acme"})
+    assert acme.update_metadata("others", {"more": 2}) == 0
+    assert acme.remove("others") == 0
+    assert store.reindex_filters() == 2
     assert store.reindex_filters() == 0
-    assert store.count({"tenant": "acme"}) == 2
+    look()
+    finds({"more": 1}, "theirs#0")
     assert [r.text for r in store.get(["theirs#0"])] == ["old"]
-    assert store.update_metadata("theirs", {"tenant": "beta"}) == 1
-    assert store.count(not_({"tenant": "beta"})) == 1
+
+
+def test_points_of_another_writer_are_removed_by_their_metadata(make_store: StoreMaker, qdrant_client: Any) -> None:
+    store = make_store()
+    store.upsert([VectorRecord(f"ours#{n}", "t", [1, 0], None, {"tenant": "acme", "n": n}) for n in range(3)])
+    for n in range(4):
+        payload = {"id": f"d#{n}", "documentId": "d", "text": "old", "metadata": {"tenant": "acme", "n": n}}
+        point = models.PointStruct(id=chunk_id_to_point_id(f"d#{n}"), vector=[1.0, 0.0], payload=payload)
+        qdrant_client.upsert(store._settings.collection, points=[point], wait=True)
+    assert store.update_metadata("d", {"patched": True}) == 4
+    assert store.remove_where(all_of({"tenant": "acme"}, field("n") >= 2)) == 3
+    assert [r.id for r in store.scan()] == ["d#0", "d#1", "ours#0", "ours#1"]
+    assert store.scoped({"n": 1}).remove("d") == 1
+    new = [VectorRecord("d#9", "new", [1, 0], None, {"tenant": "acme"})]
+    assert store.scoped({"tenant": "acme"}).replace_documents(["d"], new) == 1
+    assert [r.id for r in store.scan()] == ["d#9", "ours#0", "ours#1"]
 
 
 def test_points_that_are_no_records_are_nobodys(make_store: StoreMaker, qdrant_client: Any) -> None:
-    from qdrant_client import models
-
     store = make_store()
     stranger = models.PointStruct(id=7, vector=[1.0, 0.0], payload={"other": True})
     qdrant_client.upsert(store._settings.collection, points=[stranger], wait=True)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from agora_core.errors import InvalidArgumentError, SchemaError
 from agora_core.records import JSON
 from agora_core.stores.qdrant import requests
-from agora_core.stores.qdrant.filters import qdrant_models
-from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT, FORMAT_KEY, number_keys, tokens_key
+from agora_core.stores.qdrant.filters import qdrant_models, without_tokens
+from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT_KEY, number_keys, tokens_key
 from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
@@ -90,7 +90,8 @@ def ensure(
     blind = yield from count_without_tokens(settings)
     if blind:
         _log.warning(
-            "the Qdrant collection %r holds %d points of another writer, which no filter finds; call reindex_filters()",
+            "the Qdrant collection %r holds %d points of another writer, which filters judge one by one; "
+            "reindex_filters() makes them as fast as the others",
             name,
             blind,
         )
@@ -230,6 +231,4 @@ def try_index(call: Call) -> Program[None]:
 
 def count_without_tokens(settings: QdrantSettings) -> Program[int]:
     """Count the points that another writer left without the tokens that filters need."""
-    models = qdrant_models()
-    current = models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT))
-    return int((yield requests.count(settings, models.Filter(must_not=[current]))).count)
+    return int((yield requests.count(settings, without_tokens())).count)

@@ -42,15 +42,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CompiledFilter:
-    """A filter for Qdrant: `native` selects what matches, and more where `exact` is False; `matches` decides.
+    """A filter for Qdrant: `tokens` selects by tokens what matches, and more where `exact` is False; `matches` decides.
 
-    `native` is None where every point is selected. `denies` says that nothing can match and nothing need be asked.
+    `tokens` is None where every point is selected. `denies` says that nothing can match and nothing need be asked.
+    A point that another writer left without tokens is selected by `candidates` and not by `own`.
     """
 
-    native: models.Filter | None
+    tokens: models.Filter | None
     exact: bool
     matches: Predicate
     denies: bool = False
+
+    @property
+    def candidates(self) -> Any:
+        """The Filter of all points that may match, None for every point; `matches` judges each."""
+        if self.tokens is None:
+            return None
+        return qdrant_models().Filter(should=[self.tokens, without_tokens()])
+
+    @property
+    def own(self) -> Any:
+        """The Filter of the points with tokens that match, exactly so where `exact` is True."""
+        has_tokens = _has_tokens()
+        return qdrant_models().Filter(must=[has_tokens] if self.tokens is None else [self.tokens, has_tokens])
+
+
+def _has_tokens() -> Any:
+    models = qdrant_models()
+    return models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT))
+
+
+def without_tokens() -> models.Filter:
+    """Return the Filter of the points that another writer left without tokens."""
+    return qdrant_models().Filter(must_not=[_has_tokens()])  # type: ignore[no-any-return]
 
 
 def _everything(metadata: Any) -> bool:
@@ -85,13 +109,9 @@ def compile_for_qdrant(filter: AnyFilter | None) -> CompiledFilter:
         return CompiledFilter(None, True, predicate(expression), denies=True)
     compiler = _Compiler()
     condition = compiler.superset(expression)
-    must = [] if condition is None else [condition]
-    matches = predicate(expression)
-    models = qdrant_models()
-    if matches({}):
-        # A point of another writer has no tokens and would pass a negation; it is left out until it has them.
-        must.append(models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT)))
-    return CompiledFilter(conjunction(must), compiler.exact, matches)
+    return CompiledFilter(
+        None if condition is None else conjunction([condition]), compiler.exact, predicate(expression)
+    )
 
 
 def conjunction(must: list[Any], *, must_not: list[Any] | None = None) -> Any:

@@ -149,7 +149,7 @@ class QdrantCollection(BaseVectorStore):
     def reindex_filters(self) -> int:
         """Compute what filters need for points that another writer left without it. Return how many were written.
 
-        Until then no filter matches such a point: it is found only by calls without a filter.
+        Until then every filter has each such point sent and judges it here: right, and slow where there are many.
         """
         return self._run(self._reindex())
 
@@ -162,7 +162,7 @@ class QdrantCollection(BaseVectorStore):
 
     def _conditions(self, within: CompiledFilter | None) -> Program[bool]:
         """Say whether a write can carry its scope to the server; asked once, and only where there is a scope."""
-        if within is None or within.native is None:
+        if within is None or within.tokens is None:
             return False
         if self._conditional is None:
             self._conditional = yield from programs.supports_conditions(self._settings)

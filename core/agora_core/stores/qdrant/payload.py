@@ -25,7 +25,7 @@ from agora_core.records import JSON, document_id_of
 from agora_core.stores.qdrant.numbers import exact_text, number_parts, restored
 
 FORMAT: Final = 1
-"""The version of the `agora` object; points without this number are never matched by a filter that needs tokens."""
+"""The version of the `agora` object; a point without this number was written by somebody else."""
 
 FORMAT_KEY: Final = "agora.v"
 TEXTS_KEY: Final = "agora.x"
@@ -145,9 +145,11 @@ def point_payload(record_id: str, text: str, source: str | None, metadata: Mappi
 
 
 def patched_slots(effective: Mapping[str, JSON]) -> dict[str, Any]:
-    """Return what a validated patch writes under `agora`; as in the patch itself, None deletes."""
-    slots = {slot_of(key): None if value is None else slot_object(value) for key, value in effective.items()}
-    return {"v": FORMAT, **slots}
+    """Return what a validated patch writes under `agora`; as in the patch itself, None deletes.
+
+    The version is not written: a point of another writer has tokens of the patched keys only, and stays unversioned.
+    """
+    return {slot_of(key): None if value is None else slot_object(value) for key, value in effective.items()}
 
 
 def patched_texts(effective: Mapping[str, JSON]) -> dict[str, str | None]:

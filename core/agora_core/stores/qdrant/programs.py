@@ -22,8 +22,8 @@ from agora_core.records import (
 )
 from agora_core.scoped import out_of_scope
 from agora_core.stores.qdrant import requests
-from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models
-from agora_core.stores.qdrant.payload import FORMAT, FORMAT_KEY, filter_object, metadata_of
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models, without_tokens
+from agora_core.stores.qdrant.payload import filter_object, metadata_of
 from agora_core.stores.qdrant.requests import ID_FIELDS, LISTING_FIELDS, PASSAGE_FIELDS, Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import RecordBatch
@@ -87,9 +87,9 @@ def upsert(
     """
     condition = None
     if within is not None:
-        have_tokens = yield from _assert_within(settings, batch, within)
-        if conditional and within.exact and have_tokens:
-            condition = within.native
+        yield from _assert_within(settings, batch, within)
+        if conditional and within.exact:
+            condition = within.candidates
     points = requests.points_of(settings, batch)
     for part in batched(points, settings.upsert_batch_size):
         yield requests.upsert(settings, part, condition=condition)
@@ -109,19 +109,16 @@ def supports_conditions(settings: QdrantSettings) -> Program[bool]:
         return False
 
 
-def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Program[bool]:
-    """Refuse records outside a scope, and such as would replace one outside. Say if all the replaced have tokens."""
+def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Program[None]:
+    """Refuse records outside a scope, and such as would replace one outside."""
     for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
         if not within.matches(metadata or {}):
             raise out_of_scope(record_id)
-    have_tokens = True
     for ids in batched(batch.ids, _READ_BATCH):
-        stored = yield from _stored(settings, ids, (*LISTING_FIELDS, FORMAT_KEY))
+        stored = yield from _stored(settings, ids, LISTING_FIELDS)
         for record_id, point in stored.items():
             if not within.matches(metadata_of(point.payload) or {}):
                 raise out_of_scope(record_id)
-            have_tokens = have_tokens and "agora" in point.payload
-    return have_tokens
 
 
 def _stored(
@@ -177,22 +174,25 @@ def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter 
 
 def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, without: Sequence[str] = ()) -> Program[int]:
     """Delete what matches a filter and the conditions `must`, except the points of the ids `without`."""
-    condition = requests.narrowed(compiled, *must, without=without)
+    removed, judged = 0, compiled.candidates
     if compiled.exact:
+        condition = requests.narrowed(None if compiled is NO_FILTER else compiled.own, *must, without=without)
         removed = int((yield requests.count(settings, condition)).count)
         if removed:
             yield requests.delete_matching(settings, condition)
-        return removed
+        if compiled is NO_FILTER:
+            return removed
+        judged = without_tokens()
     doomed: list[str] = []
 
     def take(point_id: str, payload: Payload) -> None:
         if compiled.matches(metadata_of(payload) or {}):
             doomed.append(point_id)
 
-    yield from scrolled(settings, condition, LISTING_FIELDS, take)
+    yield from scrolled(settings, requests.narrowed(judged, *must, without=without), LISTING_FIELDS, take)
     for part in batched(doomed, _READ_BATCH):
         yield requests.delete_ids(settings, part)
-    return len(doomed)
+    return removed + len(doomed)
 
 
 def replace_documents(
@@ -235,33 +235,42 @@ def update_metadata(
             raise out_of_scope(str(payload.get("id")))
         touched.append(point_id)
 
-    condition = requests.narrowed(within, document)
+    condition = requests.narrowed(within.candidates, document)
     yield from scrolled(settings, condition, LISTING_FIELDS, take)
     for part in batched(touched, _READ_BATCH):
         # Asked for by a filter: a point that went away meanwhile is no error, one that left the scope is not touched.
         ids = qdrant_models().HasIdCondition(has_id=part)
-        yield requests.patch(settings, effective, condition=requests.narrowed(within, document, ids))
+        yield requests.patch(settings, effective, condition=requests.narrowed(within.candidates, document, ids))
     return len(touched)
 
 
 def count(settings: QdrantSettings, compiled: CompiledFilter) -> Program[int]:
     """Count what matches."""
+    if compiled is NO_FILTER:
+        return int((yield requests.count(settings, None)).count)
+    counted, judged = 0, compiled.candidates
     if compiled.exact:
-        return int((yield requests.count(settings, compiled.native)).count)
-    ids = yield from matching_ids(settings, compiled)
-    return len(ids)
+        counted = int((yield requests.count(settings, compiled.own)).count)
+        judged = without_tokens()
+
+    def take(point_id: str, payload: Payload) -> None:
+        nonlocal counted
+        counted += compiled.matches(metadata_of(payload) or {})
+
+    yield from scrolled(settings, judged, LISTING_FIELDS, take)
+    return counted
 
 
 def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[str]]:
     """Return the ids of the records that match, in code-point order. The metadata is read only to be checked."""
     ids: list[str] = []
-    check = compiled.native is not None or not compiled.exact
+    check = compiled is not NO_FILTER
 
     def take(point_id: str, payload: Payload) -> None:
         if not check or compiled.matches(metadata_of(payload) or {}):
             ids.append(payload["id"])
 
-    yield from scrolled(settings, compiled.native, LISTING_FIELDS if check else ID_FIELDS, take)
+    yield from scrolled(settings, compiled.candidates, LISTING_FIELDS if check else ID_FIELDS, take)
     return sorted(ids)
 
 
@@ -284,7 +293,7 @@ def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Program[lis
         if document_id not in first or order < first[document_id][0]:
             first[document_id] = (order, metadata)
 
-    yield from scrolled(settings, compiled.native, LISTING_FIELDS, take)
+    yield from scrolled(settings, compiled.candidates, LISTING_FIELDS, take)
     return [IndexedDocument(document_id, first[document_id][1]) for document_id in sorted(first)]
 
 
@@ -295,12 +304,9 @@ def fetch(settings: QdrantSettings, ids: Sequence[str], compiled: CompiledFilter
 
 def reindex_filters(settings: QdrantSettings) -> Program[int]:
     """Compute the `agora` object of every point that has none of this format. Return how many were written."""
-    models = qdrant_models()
-    current = models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=FORMAT))
-    condition = models.Filter(must_not=[current])
     written, offset = 0, None
     while True:
-        points, offset = yield requests.scroll(settings, condition, LISTING_FIELDS, offset)
+        points, offset = yield requests.scroll(settings, without_tokens(), LISTING_FIELDS, offset)
         objects = {str(p.id): filter_object(metadata_of(p.payload)) for p in points if "id" in (p.payload or {})}
         if objects:
             yield requests.set_filter_object(settings, objects)

@@ -51,7 +51,7 @@ def ranked(
     exact = settings.exact
     while True:
         answer = yield requests.query(
-            settings, vector, compiled.native, limit=limit, fields=fields, using=using, exact=exact
+            settings, vector, compiled.candidates, limit=limit, fields=fields, using=using, exact=exact
         )
         hits = [Hit(str(p.payload.get("id")), score(p.score), p.payload) for p in answer.points]
         found = [hit for hit in hits if _is_match(hit.payload, compiled) and (accept is None or accept(hit.payload))]

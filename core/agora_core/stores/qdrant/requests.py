@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from agora_core.records import JSON, chunk_id_to_point_id
-from agora_core.stores.qdrant.filters import CompiledFilter, conjunction, qdrant_models
+from agora_core.stores.qdrant.filters import conjunction, qdrant_models
 from agora_core.stores.qdrant.local_mode import settled
 from agora_core.stores.qdrant.payload import DOCUMENT_KEY, TEXTS_KEY, patched_slots, patched_texts, point_payload
 from agora_core.stores.qdrant.settings import QdrantSettings
@@ -219,9 +219,9 @@ def documents_condition(document_ids: Iterable[str]) -> Any:
     return models.FieldCondition(key=DOCUMENT_KEY, match=match)
 
 
-def narrowed(compiled: CompiledFilter, *must: Any, without: Sequence[str] = ()) -> Any:
-    """Return the Filter of a compiled filter and further conditions, without the points of these ids."""
-    conditions = [*must] if compiled.native is None else [*must, compiled.native]
+def narrowed(chosen: Any, *must: Any, without: Sequence[str] = ()) -> Any:
+    """Return a Filter (None for everything) with further conditions, without the points of these ids."""
+    conditions = [*must] if chosen is None else [*must, chosen]
     left_out = [qdrant_models().HasIdCondition(has_id=list(without))] if without else None
     return conjunction(conditions, must_not=left_out)
 

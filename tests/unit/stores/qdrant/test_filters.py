@@ -26,9 +26,13 @@ TOKENS = f"agora.{slot_of('k')}.t"
 
 
 def selects(compiled: CompiledFilter, metadata: Any) -> bool:
-    if compiled.native is None:
+    if compiled.tokens is None:
         return not compiled.denies
-    return check_filter(compiled.native, point_payload("r#0", "text", None, metadata), "r", {})
+    payload = point_payload("r#0", "text", None, metadata)
+    chosen = check_filter(compiled.tokens, payload, "r", {})
+    assert check_filter(compiled.candidates, payload, "r", {}) is chosen
+    assert check_filter(compiled.own, payload, "r", {}) is chosen
+    return chosen
 
 
 @given(generated.metadata, generated.filters)
@@ -62,10 +66,12 @@ def test_every_member_of_contains_all_is_asked_for() -> None:
 
 
 @given(generated.filters)
-def test_a_point_without_tokens_is_selected_by_no_filter(filter: Any) -> None:
+def test_a_point_without_tokens_is_a_candidate_and_never_taken_unjudged(filter: Any) -> None:
     compiled = compile_for_qdrant(filter)
-    if compiled.native is not None:
-        assert not check_filter(compiled.native, {"id": "r#0", "metadata": {"k": 1}}, "r", {})
+    stranger = {"id": "r#0", "metadata": {"k": 1}}
+    assert not check_filter(compiled.own, stranger, "r", {})
+    if compiled.tokens is not None:
+        assert check_filter(compiled.candidates, stranger, "r", {})
 
 
 def test_no_filter_and_an_empty_one_ask_for_everything() -> None:
@@ -80,13 +86,13 @@ def test_a_deny_asks_nothing(deny: Any) -> None:
 
 
 def test_equality_is_one_token() -> None:
-    assert compile_for_qdrant({"k": "a"}).native == models.Filter(
+    assert compile_for_qdrant({"k": "a"}).tokens == models.Filter(
         must=[models.FieldCondition(key=TOKENS, match=models.MatchValue(value='="a"'))]
     )
 
 
 def test_match_any_takes_the_whole_value_or_a_member() -> None:
-    assert compile_for_qdrant({"k": ["a", 1]}).native == models.Filter(
+    assert compile_for_qdrant({"k": ["a", 1]}).tokens == models.Filter(
         must=[models.FieldCondition(key=TOKENS, match=models.MatchAny(any=['="a"', '~"a"', "=1", "~1"]))]
     )
 
@@ -99,7 +105,7 @@ def test_a_number_range_reads_both_parts_of_the_mirror() -> None:
     beyond = models.FieldCondition(key=f"{place}.h", range=models.Range(gt=float(high)))
     at = models.FieldCondition(key=f"{place}.h", match=models.MatchValue(value=high))
     rest = models.FieldCondition(key=f"{place}.l", range=models.Range(gte=float(low)))
-    assert compiled.native == models.Filter(should=[beyond, models.Filter(must=[at, rest])])
+    assert compiled.tokens == models.Filter(should=[beyond, models.Filter(must=[at, rest])])
 
 
 @given(numbers, numbers, st.sampled_from(["<", "<=", ">", ">="]))
@@ -142,17 +148,17 @@ def test_a_condition_that_is_not_of_the_language_is_refused() -> None:
 def test_golden_filters_mean_what_the_original_meant(case: GoldenCase) -> None:
     filter = case.input["filter"]
     if not isinstance(filter, dict):
-        assert compile_for_qdrant(None).native is None
+        assert compile_for_qdrant(None).tokens is None
         return
     compiled = compile_for_qdrant(filter)
     if not filter:
-        assert compiled.native is None
+        assert compiled.tokens is None
         return
     assert compiled.denies is any(value == [] for value in filter.values())
     if compiled.denies:
         return
-    assert compiled.native is not None
-    conditions = compiled.native.must
+    assert compiled.tokens is not None
+    conditions = compiled.tokens.must
     assert isinstance(conditions, list)
     keys = [condition["key"].removeprefix("metadata.") for condition in case.expected["must"]]
     assert [condition.key for condition in conditions] == [f"agora.{slot_of(key)}.t" for key in keys]  # type: ignore[union-attr]

@@ -113,4 +113,4 @@ def test_payload_of_a_record() -> None:
 
 
 def test_a_patch_rewrites_the_slots_it_names_and_deletes_by_null() -> None:
-    assert patched_slots({"a": 1, "b": None}) == {"v": 1, slot_of("a"): slot_object(1), slot_of("b"): None}
+    assert patched_slots({"a": 1, "b": None}) == {slot_of("a"): slot_object(1), slot_of("b"): None}

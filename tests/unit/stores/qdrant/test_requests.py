@@ -113,7 +113,7 @@ def test_search_parameters() -> None:
 
 def test_narrowing_joins_conditions_and_leaves_out_points() -> None:
     compiled = compile_for_qdrant({"k": 1})
-    narrowed = requests.narrowed(compiled, requests.documents_condition(["a", "b"]), without=["p"])
+    narrowed = requests.narrowed(compiled.candidates, requests.documents_condition(["a", "b"]), without=["p"])
     assert narrowed.must[0].match == models.MatchAny(any=["a", "b"])
-    assert narrowed.must[1] == compiled.native
+    assert narrowed.must[1] == compiled.candidates
     assert narrowed.must_not == [models.HasIdCondition(has_id=["p"])]
