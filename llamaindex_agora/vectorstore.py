@@ -79,9 +79,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         records = _records(nodes, kwargs)
         call(self._store, "upsert", records)
         if self._keyword is not None:
-            # As stored, for a scope may have stamped them.
-            scoped = _scope_of(self._store) is not None
-            call(self._keyword, "add", call(self._store, "get", _ids(records)) if scoped else records)
+            call(self._keyword, "add", _as_stored(self._store, records), **_within_scope(self._store))
         return _ids(records)
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
@@ -89,8 +87,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         records = _records(nodes, kwargs)
         await acall(self._store, "upsert", records)
         if self._keyword is not None:
-            scoped = _scope_of(self._store) is not None
-            await acall(self._keyword, "add", await acall(self._store, "get", _ids(records)) if scoped else records)
+            await acall(self._keyword, "add", _as_stored(self._store, records), **_within_scope(self._store))
         return _ids(records)
 
     # ---------------------------------------------------------------- deleting
@@ -125,7 +122,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         call(self._store, "delete", node_ids, **within)
         # The store first: what it refuses to delete stays in both.
         if self._keyword is not None:
-            call(self._keyword, "remove", known)
+            call(self._keyword, "remove", known, **_within_scope(self._store))
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
@@ -140,7 +137,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         known = [] if self._keyword is None else _ids(await acall(self._store, "get", node_ids, **within))
         await acall(self._store, "delete", node_ids, **within)
         if self._keyword is not None:
-            await acall(self._keyword, "remove", known)
+            await acall(self._keyword, "remove", known, **_within_scope(self._store))
 
     def clear(self) -> None:
         """Delete every node that was written through this adapter."""
@@ -154,13 +151,13 @@ class AgoraVectorStore(BasePydanticVectorStore):
         known = [] if self._keyword is None else _ids(call(self._store, "scan", filter))
         call(self._store, "remove_where", filter)
         if self._keyword is not None:
-            call(self._keyword, "remove", known)
+            call(self._keyword, "remove", known, **_within_scope(self._store))
 
     async def _aremove(self, filter: AnyFilter | None) -> None:
         known = [] if self._keyword is None else _ids(await self._ascan(filter))
         await acall(self._store, "remove_where", filter)
         if self._keyword is not None:
-            await acall(self._keyword, "remove", known)
+            await acall(self._keyword, "remove", known, **_within_scope(self._store))
 
     async def _ascan(self, filter: AnyFilter | None) -> list[VectorRecord]:
         if hasattr(self._store, "ascan"):
@@ -182,7 +179,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         for document_id in call(self._store, "list_document_ids", mine):
             written += call(self._store, "update_metadata", document_id, patch, within=mine)
         if self._keyword is not None and written:
-            call(self._keyword, "add", call(self._store, "scan", mine))
+            call(self._keyword, "add", call(self._store, "scan", mine), **_within_scope(self._store))
         return written
 
     async def aupdate_metadata(self, ref_doc_id: str, patch: MetadataPatch) -> int:
@@ -192,7 +189,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         for document_id in await acall(self._store, "list_document_ids", mine):
             written += await acall(self._store, "update_metadata", document_id, patch, within=mine)
         if self._keyword is not None and written:
-            await acall(self._keyword, "add", await self._ascan(mine))
+            await acall(self._keyword, "add", await self._ascan(mine), **_within_scope(self._store))
         return written
 
     # ---------------------------------------------------------------- reading
@@ -256,8 +253,9 @@ class AgoraVectorStore(BasePydanticVectorStore):
         if self._keyword is None:
             return self._store, "search_text"
         # The keyword index may serve others too: the scope of the store holds in it as well.
-        scope = _scope_of(self._store)
-        return (self._keyword if scope is None else ScopedRetriever(self._keyword, scope)), "retrieve"
+        if isinstance(self._store, ScopedVectorStore):
+            return ScopedRetriever(self._keyword, self._store.scope), "retrieve"
+        return self._keyword, "retrieve"
 
 
 def _records(nodes: Sequence[BaseNode], kwargs: dict[str, Any]) -> list[VectorRecord]:
@@ -269,9 +267,13 @@ def _ids(records: Iterable[VectorRecord]) -> list[str]:
     return [record.id for record in records]
 
 
-def _scope_of(store: Any) -> AnyFilter | None:
-    """Return what a scoped view of a store is bound by; None for a store that is no view."""
-    return store.scope if isinstance(store, ScopedVectorStore) else None
+def _within_scope(store: Any) -> dict[str, AnyFilter]:
+    """Return the option that bounds writes to the keyword index as those to the store are bound."""
+    return {"within": store.scope} if isinstance(store, ScopedVectorStore) else {}
+
+
+def _as_stored(store: Any, records: list[VectorRecord]) -> list[VectorRecord]:
+    return store.stamped(records) if isinstance(store, ScopedVectorStore) else records
 
 
 def _of_document(ref_doc_id: str) -> AnyFilter:

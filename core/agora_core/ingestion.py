@@ -55,7 +55,8 @@ def ingest_documents(
         documents: what to store; its chunks are those of `chunk_documents`.
         embedder: any object with `embed`; called with at most `batch_size` texts at a time.
         store: any object with `upsert`. Without `replace_documents` new chunks are written before stale ones go.
-        keyword: a `KeywordRetriever` to fill with the same chunks, right after the store.
+        keyword: a `KeywordRetriever` to fill with the same chunks, right after the store, in the store's scope where
+            that is a scoped view.
         chunk_size: see `chunk_text`, like `overlap` and `separator`.
         overlap: see `chunk_text`.
         separator: see `chunk_text`.
@@ -154,7 +155,7 @@ def _drive(steps: Generator[Call, Any, None]) -> None:
                 step = steps.send(answer)
             except StopIteration:
                 return
-            answer = call(step.target, step.method, *step.arguments)
+            answer = call(step.target, step.method, *step.arguments, **step.options)
 
 
 async def _adrive(steps: Generator[Call, Any, None]) -> None:
@@ -165,7 +166,7 @@ async def _adrive(steps: Generator[Call, Any, None]) -> None:
                 step = steps.send(answer)
             except StopIteration:
                 return
-            answer = await acall(step.target, step.method, *step.arguments)
+            answer = await acall(step.target, step.method, *step.arguments, **step.options)
 
 
 async def _steadily(documents: Iterable[WholeDocument]) -> AsyncIterator[WholeDocument]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agora_core.calling import offers
 from agora_core.embedding import checked_vectors
+from agora_core.errors import UnsupportedOperationError
 from agora_core.records import ChunkRecord, Embedding, VectorRecord, document_id_of
+from agora_core.scoped import ScopedVectorStore
 
 # Stale chunks of a store that only deletes by id are looked for in blocks of this many numbers.
 _BLOCK: Final = 256
@@ -21,6 +24,7 @@ class Call:
     target: Any
     method: str
     arguments: tuple[Any, ...]
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 Steps = Generator[Call, Any, None]
@@ -56,6 +60,9 @@ class IngestionPlan:
         self._embedder = embedder
         self._store = store
         self._keyword = keyword
+        self._scope = store if isinstance(store, ScopedVectorStore) else None
+        # The keyword index may serve others too: what bounds the writes to the store bounds those to it.
+        self._within = _bounded_by(self._scope, keyword)
         self._batch_size = batch_size
         self._waiting: dict[tuple[str, bool], WholeDocument] = {}
         self._missing = 0
@@ -115,7 +122,7 @@ class IngestionPlan:
             else:
                 for document in ready:
                     yield from self._replace_by_parts(document)
-            yield from self._write_keywords(ready)
+            yield from self._write_keywords(ready, records)
             for document in ready:
                 del self._waiting[(document.id, document.adds)]
             self.written += len(records)
@@ -128,19 +135,21 @@ class IngestionPlan:
             ready.append(document)
         return ready
 
-    def _write_keywords(self, ready: Sequence[WholeDocument]) -> Steps:
+    def _write_keywords(self, ready: Sequence[WholeDocument], records: list[VectorRecord]) -> Steps:
         if self._keyword is None:
             return
-        chunks = [chunk for document in ready for chunk in document.chunks]
-        document_ids = [document.id for document in ready]
+        chunks: list[Any] = [chunk for document in ready for chunk in document.chunks]
+        if self._scope is not None:
+            chunks = list(self._scope.stamped(records))
+        document_ids, within = [document.id for document in ready], self._within
         if not ready[0].adds:
             if offers(self._keyword, "replace_documents"):
-                yield Call(self._keyword, "replace_documents", (document_ids, chunks))
+                yield Call(self._keyword, "replace_documents", (document_ids, chunks), within)
                 return
             for document_id in document_ids:
-                yield Call(self._keyword, "remove_document", (document_id,))
+                yield Call(self._keyword, "remove_document", (document_id,), within)
         if chunks:
-            yield Call(self._keyword, "add", (chunks,))
+            yield Call(self._keyword, "add", (chunks,), within)
 
     def _replace_by_parts(self, document: WholeDocument) -> Steps:
         """Replace in a store that cannot do it in one step: the new chunks are there before the stale ones go."""
@@ -180,3 +189,21 @@ class IngestionPlan:
                 listed = yield Call(self._store, "list_documents", ())
                 self._stored_ids = {entry.id for entry in listed}
         return document_id in self._stored_ids
+
+
+def _bounded_by(scope: ScopedVectorStore | None, keyword: Any) -> dict[str, Any]:
+    """Return the option that keeps writes to a keyword index in a scope.
+
+    Raises:
+        UnsupportedOperationError: the index has no such option.
+    """
+    if scope is None or keyword is None:
+        return {}
+    for name in ("replace_documents", "remove_document", "add"):
+        method = getattr(keyword, name, None)
+        if method is not None and "within" not in inspect.signature(method).parameters:
+            raise UnsupportedOperationError(
+                f"{type(keyword).__name__}.{name} takes no `within`, so it cannot be kept in the scope of the store; "
+                "add the argument (see KeywordRetriever), or ingest without keyword"
+            )
+    return {"within": scope.scope}

@@ -84,6 +84,14 @@ class ScopedVectorStore(BaseVectorStore):
             )
         return {"within": self._narrow(within)}
 
+    def stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
+        """Return records as a write through this view stores them: with the scope's plain values, where it stamps.
+
+        For whoever keeps something else in step with the store, a keyword index for instance.
+        """
+        own = self._stamped(records)
+        return self._store.stamped(own) if isinstance(self._store, ScopedVectorStore) else own
+
     def _stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
         # A list, because a store may read its records twice and a generator would be spent.
         if not self._stamp:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter
+from agora_core.filters.matching import Predicate, predicate
 from agora_core.keyword.analysis import AnyTokenizer, query_terms
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.counting import NOTHING
@@ -23,6 +24,7 @@ from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, 
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
 from agora_core.retrievers.base import BaseRetriever
+from agora_core.scoped import out_of_scope
 from agora_core.validation import check_id, check_ids, check_min_score, check_top_k
 
 _REMEMBERED_FILTERS: Final = 256
@@ -150,70 +152,90 @@ class KeywordRetriever(BaseRetriever):
         return selection
 
     # --------------------------------------------------------------------------------------------------- writing
-    def add(self, records: Iterable[Any]) -> int:
+    def add(self, records: Iterable[Any], *, within: AnyFilter | None = None) -> int:
         """Add passages, replacing those with the same id; all or nothing. Return how many were written.
 
         Args:
             records: `ChunkRecord`, `VectorRecord`, or anything with an id and a text; source and metadata are optional.
                 Of records with one id the last wins.
+            within: bounds what may be touched, here and in the other writes, as it does in a store: passages outside
+                are left alone by removals, and make a write fail that would replace, create or leave one there.
 
         Raises:
             InvalidArgumentError: something given is no record.
             InvalidMetadataError: a record is not storable; the message names it, the key and the type.
+            ScopeViolationError: a passage, or the one it would replace, does not match `within`.
         """
-        return self._write(prepare_texts(records), ())
+        matches = _predicate(within)
+        return self._write(prepare_texts(records), (), matches)
 
-    def replace_documents(self, document_ids: Iterable[str], records: Iterable[Any]) -> int:
+    def replace_documents(
+        self, document_ids: Iterable[str], records: Iterable[Any], *, within: AnyFilter | None = None
+    ) -> int:
         """Put `records` in the place of all passages of the documents, in one step. Return how many were written.
 
         Raises:
             InvalidArgumentError, InvalidMetadataError: an id or a record is not storable; nothing was written.
+            ScopeViolationError: a passage, or the one it would replace, does not match `within`.
         """
-        return self._write(prepare_texts(records), check_ids(document_ids, argument="document_ids"))
+        matches = _predicate(within)
+        return self._write(prepare_texts(records), check_ids(document_ids, argument="document_ids"), matches)
 
-    def remove(self, ids: str | Iterable[str]) -> int:
+    def remove(self, ids: str | Iterable[str], *, within: AnyFilter | None = None) -> int:
         """Remove passages by id, one or several. Return how many there were."""
         wanted = [check_id(ids)] if isinstance(ids, str) else check_ids(ids)
+        matches = _predicate(within)
         with self._writing:
-            rows = [row for row in map(self._table.row_of.get, wanted) if row is not None]
+            rows = self._inside([row for row in map(self._table.row_of.get, wanted) if row is not None], matches)
             self._drop(rows)
         return len(rows)
 
-    def remove_document(self, document_id: str) -> int:
+    def remove_document(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Remove every passage of a document. Return how many there were."""
         wanted = check_id(document_id, argument="document_id")
+        matches = _predicate(within)
         with self._writing:
-            rows = self._table.rows_of(wanted)
+            rows = self._inside(self._table.rows_of(wanted), matches)
             self._drop(rows)
         return len(rows)
 
-    def update_metadata(self, document_id: str, patch: MetadataPatch) -> int:
+    def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch the metadata of every passage of a document; see `apply_metadata_patch`. Return how many were written.
 
         0 for an unknown document, and for a patch without effective keys.
 
         Raises:
             InvalidMetadataError: the patch is not storable; nothing was written.
+            ScopeViolationError: the patch would move a passage out of `within`.
         """
         wanted = check_id(document_id, argument="document_id")
-        effective = validate_patch(patch)
+        effective, matches = validate_patch(patch), _predicate(within)
         if not effective:
             return 0
         table = self._table
         with self._writing:
-            rows = table.rows_of(wanted)
+            rows = self._inside(table.rows_of(wanted), matches)
             merged = [merge_effective(table.metadata[row], effective) for row in rows]
+            _assert_inside([table.ids[row] for row in rows], merged, matches)
             with self._lock:
                 for row, metadata in zip(rows, merged, strict=True):
                     table.set_metadata(row, metadata)
                 self._forget_selections()
         return len(rows)
 
-    def _write(self, batch: TextBatch, document_ids: Sequence[str]) -> int:
+    def _inside(self, rows: list[int], matches: Predicate | None) -> list[int]:
+        return rows if matches is None else [row for row in rows if matches(self._table.metadata[row] or {})]
+
+    def _write(self, batch: TextBatch, document_ids: Sequence[str], matches: Predicate | None = None) -> int:
         index, table = self._index, self._table
+        _assert_inside(batch.ids, batch.metadata, matches)
         with self._writing:
             kept = set(batch.ids) if document_ids else set()
             stale = [row for name in document_ids for row in table.rows_of(name) if table.ids[row] not in kept]
+            stale = self._inside(stale, matches)
+            if matches is not None:
+                replaced = [record_id for record_id in batch.ids if record_id in table.row_of]
+                _assert_inside(replaced, [table.metadata[table.row_of[record_id]] for record_id in replaced], matches)
             if not len(batch):
                 self._drop(stale)
                 return 0
@@ -254,25 +276,27 @@ class KeywordRetriever(BaseRetriever):
             with self._lock:
                 self._index.install(fold)
 
-    async def aadd(self, records: Iterable[Any]) -> int:
+    async def aadd(self, records: Iterable[Any], *, within: AnyFilter | None = None) -> int:
         """Async twin of `add`, in a worker thread."""
-        return await asyncio.to_thread(self.add, records)
+        return await asyncio.to_thread(self.add, records, within=within)
 
-    async def areplace_documents(self, document_ids: Iterable[str], records: Iterable[Any]) -> int:
+    async def areplace_documents(
+        self, document_ids: Iterable[str], records: Iterable[Any], *, within: AnyFilter | None = None
+    ) -> int:
         """Async twin of `replace_documents`, in a worker thread."""
-        return await asyncio.to_thread(self.replace_documents, document_ids, records)
+        return await asyncio.to_thread(self.replace_documents, document_ids, records, within=within)
 
-    async def aremove(self, ids: str | Iterable[str]) -> int:
+    async def aremove(self, ids: str | Iterable[str], *, within: AnyFilter | None = None) -> int:
         """Async twin of `remove`, in a worker thread."""
-        return await asyncio.to_thread(self.remove, ids)
+        return await asyncio.to_thread(self.remove, ids, within=within)
 
-    async def aremove_document(self, document_id: str) -> int:
+    async def aremove_document(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Async twin of `remove_document`, in a worker thread."""
-        return await asyncio.to_thread(self.remove_document, document_id)
+        return await asyncio.to_thread(self.remove_document, document_id, within=within)
 
-    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch) -> int:
+    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Async twin of `update_metadata`, in a worker thread."""
-        return await asyncio.to_thread(self.update_metadata, document_id, patch)
+        return await asyncio.to_thread(self.update_metadata, document_id, patch, within=within)
 
     # ---------------------------------------------------------------------------------------------------- listing
     def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
@@ -370,6 +394,17 @@ def _passage(low: float, key: str, text: str, source: str | None, metadata: dict
     set_source(passage, source)
     set_metadata(passage, clone_metadata(metadata))
     return passage
+
+
+def _predicate(within: AnyFilter | None) -> Predicate | None:
+    return None if within is None else predicate(compile_filter(within))
+
+
+def _assert_inside(ids: Sequence[str], metadata: Sequence[dict[str, JSON] | None], matches: Predicate | None) -> None:
+    if matches is not None:
+        for record_id, values in zip(ids, metadata, strict=True):
+            if not matches(values or {}):
+                raise out_of_scope(record_id)
 
 
 def _plain_key(filter: Any) -> _PlainKey | None:
