@@ -22,7 +22,8 @@ from agora_core.validation import Float32Array, RecordBatch
 IntArray = npt.NDArray[np.intp]
 
 _SMALLEST = 64
-_BLOCK = 1024
+# Of 384 dimensions, they stay in the second-level cache with their float64 copies.
+_BLOCK = 256
 # Outside these norms a float32 product may overflow, or lose what float64 keeps.
 SMALL_NORM, LARGE_NORM = 1e-18, 1e18
 
