@@ -29,8 +29,25 @@ _INSTRUCTION: Final = (
     "Use the retrieved context above to answer when relevant, and cite sources by their bracket number."
 )
 
-# White space, and characters that show as nothing: a model reads a tag with them inside as the tag.
-_BLANK: Final = r"\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
+# White space, and characters that show as nothing or only mark the one before: a model reads a tag with them inside
+# as the tag.
+_BLANK: Final = (
+    r"\s\u00ad\u0300-\u036f\u061c\u180e\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    r"\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\U000e0000-\U000e01ef"
+)
+
+
+def _letters(word: str) -> str:
+    """Return a pattern for a word of a to z in Unicode's alphabets for show: fullwidth, circled and mathematical."""
+    patterns = []
+    for letter in word:
+        place = ord(letter) - ord("a")
+        # Thirteen alphabets of 26 capitals and 26 small letters one after another.
+        mathematical = "".join(chr(0x1D400 + 26 * n + place) for n in range(26))
+        patterns.append(f"[{letter}{chr(0xFF41 + place)}{chr(0x24D0 + place)}{mathematical}]")
+    return f"[{_BLANK}]*".join(patterns)
+
+
 # An opening or closing fence in any case and spacing, whole or cut short, with the look-alikes of its marks.
 # No two runs of one class stand side by side, so that matching takes linear time.
 _FENCE: Final = re.compile(
@@ -38,9 +55,9 @@ _FENCE: Final = re.compile(
         (
             r"[<\uff1c\ufe64\u2039\u27e8\u3008]",
             rf"(?=[{_BLANK}/\\\uff0f\u2044\u2215]*",
-            f"[{_BLANK}]*".join("retrieved"),
+            _letters("retrieved"),
             rf"[{_BLANK}_\uff3f\-\u2010-\u2015]*",
-            f"[{_BLANK}]*".join("context"),
+            _letters("context"),
             ")",
         )
     ),
