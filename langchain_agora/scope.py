@@ -52,7 +52,9 @@ def bound_config(config: RunnableConfig | None) -> Iterator[None]:
     try:
         yield
     finally:
-        var_child_runnable_config.reset(token)
+        # A coroutine that is never finished is closed in another context, where there is nothing to restore.
+        with contextlib.suppress(ValueError):
+            var_child_runnable_config.reset(token)
 
 
 def resolve_scope(scope: ScopeFunction) -> AnyFilter:

@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from agora_core.calling import acall, call, given
 from agora_core.embedding import check_query
 from agora_core.errors import UnsupportedOperationError
+from agora_core.filters import compile_filter, predicate
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage, VectorRecord
 from agora_core.similarity import maximal_marginal_relevance, relevance_score, score_of_relevance
@@ -196,8 +197,9 @@ class AgoraVectorStore(WritableVectorStore):
     ) -> list[Document]:
         """Return `k` documents similar to a vector and different from each other."""
         store = bound_store(self.store)
-        found = call(store, "search", embedding, **_mmr_options(k, fetch_k, filter))
-        records = call(store, "get", [passage.id for passage in found])
+        options = _mmr_options(k, fetch_k, filter)
+        found = call(store, "search", embedding, **options)
+        records = _matching(call(store, "get", [passage.id for passage in found]), options.get("filter"))
         return self._documents(_diverse(embedding, records, k, lambda_mult))
 
     async def amax_marginal_relevance_search_by_vector(  # type: ignore[override]
@@ -210,8 +212,9 @@ class AgoraVectorStore(WritableVectorStore):
     ) -> list[Document]:
         """Async twin of `max_marginal_relevance_search_by_vector`."""
         store = await abound_store(self.store)
-        found = await acall(store, "search", embedding, **_mmr_options(k, fetch_k, filter))
-        records = await acall(store, "get", [passage.id for passage in found])
+        options = _mmr_options(k, fetch_k, filter)
+        found = await acall(store, "search", embedding, **options)
+        records = _matching(await acall(store, "get", [passage.id for passage in found]), options.get("filter"))
         return self._documents(_diverse(embedding, records, k, lambda_mult))
 
     def as_retriever(self, **kwargs: Any) -> AgoraVectorStoreRetriever:
@@ -269,6 +272,12 @@ def _options(k: int, filter: AnyFilter | None, min_score: float | None) -> dict[
 def _mmr_options(k: int, fetch_k: int, filter: AnyFilter | None) -> dict[str, Any]:
     most = max(check_top_k(k, argument="k"), check_top_k(fetch_k, argument="fetch_k"))
     return _options(most, filter, None)
+
+
+def _matching(records: Iterable[VectorRecord], filter: AnyFilter | None) -> list[VectorRecord]:
+    """Leave out what no longer matches: a record may have changed since it was found."""
+    matches = None if filter is None else predicate(compile_filter(filter))
+    return [record for record in records if matches is None or matches(record.metadata or {})]
 
 
 def _diverse(embedding: Embedding, records: Sequence[VectorRecord], k: int, lambda_mult: float) -> list[VectorRecord]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.retrievers import BaseRetriever
 
-from agora_core import InvalidFilterError, matches_filter
-from langchain_agora import LangChainRetriever
+from agora_core import InvalidFilterError, MemoryVectorStore, Passage, matches_filter
+from langchain_agora import AgoraVectorStore, LangChainRetriever
 from langchain_agora.filters import to_core_filter
 
 
@@ -72,3 +73,25 @@ def test_a_filter_holds_whatever_the_retriever_does_to_its_copy() -> None:
     found = [*retriever.retrieve("q", filter=filter), *asyncio.run(retriever.aretrieve("q", filter=filter))]
     assert [passage.text for passage in found] == ["mine", "mine"]
     assert filter == {"tenant": "a", "tags": ["a"]}
+
+
+class Moving(MemoryVectorStore):
+    """A store in which somebody takes a record out of the filter right after each search."""
+
+    def search(self, *args: Any, **options: Any) -> list[Passage]:
+        found = super().search(*args, **options)
+        self.update_metadata("leaves", {"acl": ["board"], "secret": True})
+        return found
+
+
+def test_diversity_shows_no_record_that_left_the_filter_meanwhile() -> None:
+    for asynchronous in (False, True):
+        store = Moving()
+        vectors = AgoraVectorStore(store, DeterministicFakeEmbedding(size=3))
+        vectors.add_texts(["one", "two"], [{"acl": ["all"]}, {"acl": ["all"]}], ids=["leaves", "stays"])
+        options: dict[str, Any] = {"k": 2, "filter": {"acl": ["all"]}}
+        if asynchronous:
+            found = asyncio.run(vectors.amax_marginal_relevance_search("one", **options))
+        else:
+            found = vectors.max_marginal_relevance_search("one", **options)
+        assert [document.id for document in found] == ["stays"]

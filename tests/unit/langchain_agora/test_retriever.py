@@ -220,6 +220,30 @@ def test_a_scope_of_an_outer_retriever_is_seen_by_the_legs_inside(run: Run) -> N
         run(outer, "invoke", "leave")
 
 
+def test_the_config_of_a_call_ends_with_the_call(run: Run) -> None:
+    core = Core()
+    retriever = AgoraRetriever(retriever=core).scoped(by_config)
+    run(retriever, "invoke", "x", {"configurable": {"tenant": "a"}})
+    with pytest.raises(KeyError):
+        run(retriever, "invoke", "x")
+
+    async def abandoned() -> None:
+        class Slow:
+            async def aretrieve(self, query: str, **options: Any) -> list[Passage]:
+                await asyncio.sleep(60)
+                return []
+
+        task = asyncio.ensure_future(AgoraRetriever(retriever=Slow()).ainvoke("x", {"configurable": {"tenant": "a"}}))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(KeyError):
+            await retriever.ainvoke("x")
+
+    asyncio.run(abandoned())
+
+
 # -- tracing -----------------------------------------------------------------------------------------------------------
 
 
