@@ -82,7 +82,7 @@ def bounded_exact(target: Target, filter: Expression | None, vector: Vector, top
 
 
 # Putting SQL together is a measurable part of a search.
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=128)
 def _bounded_exact(target: Target, condition: str) -> str:
     return (
         sql.SQL(
@@ -156,7 +156,7 @@ def reach(target: Target, top_k: int) -> int:
     return (2 if target.layout.half_index else 1) * (top_k + _MARGIN)
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=128)
 def _nearest(target: Target, condition: str, with_settings: bool) -> str:
     cosine = target.layout.metric == "cosine"
     # IS TRUE keeps other indexes away: this statement is for filters too wide for them.

@@ -82,7 +82,7 @@ class Target:
 
 
 # An actor's filter comes again with each of its searches.
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=128)
 def _condition(target: Target, expression: Expression, prefix: str) -> Condition:
     columns = target.layout.columns
     tokens = target.catalog.tokens
