@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from llama_index.core.schema import TextNode
-from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from agora_core.filters import matches_filter
@@ -20,11 +20,18 @@ _INTO_LISTS = (FilterOperator.ANY, FilterOperator.ALL, FilterOperator.CONTAINS)
 
 
 def reference(metadata: dict[str, Any], filters: MetadataFilters) -> bool | None:
-    """Return what their reference function answers, None where it raises."""
+    """Return what their reference function answers, None where it raises. No condition means AND; older ones raise."""
+    filters = filters.model_copy(update={"condition": filters.condition or FilterCondition.AND})
     try:
         return bool(build_metadata_filter_fn(lambda _: metadata, filters)("x"))
     except TypeError:
         return None
+
+
+# In earlier releases the reference says that a missing key fails NE and NIN; here it satisfies them.
+MISSING_FAILS = (
+    reference({}, MetadataFilters(filters=[MetadataFilter(key="k", value=1, operator=FilterOperator.NE)])) is False
+)
 
 
 def exception(metadata: dict[str, Any], filters: MetadataFilters) -> str | None:
@@ -34,6 +41,8 @@ def exception(metadata: dict[str, Any], filters: MetadataFilters) -> str | None:
         value = metadata.get(item.key)
         if reference(metadata, MetadataFilters(filters=[item])) is None:
             return "the reference raises; here a comparison with another type is false"
+        if MISSING_FAILS and value is None and item.operator in (FilterOperator.NE, FilterOperator.NIN):
+            return "the reference fails NE and NIN on a missing key"
         if item.operator in _INTO_LISTS and value is not None and not isinstance(value, list):
             return "the reference takes what is no list for one: substrings, keys, or ALL of nothing"
         if isinstance(value, bool) and not isinstance(item.value, str):
