@@ -105,8 +105,8 @@ def test_many_rows_through_writes_patches_and_sweeps() -> None:
             wanted = sorted(id for id, one in model.items() if test(one or {}))
             assert found(store, filter) == wanted, filter
 
-    for round_ in range(4):
-        fresh = {f"d{rng.integers(4000)}#{rng.integers(3)}": metadata_of(rng) for _ in range(1000)}
+    for round_ in range(3):
+        fresh = {f"d{rng.integers(4000)}#{rng.integers(3)}": metadata_of(rng) for _ in range(800)}
         model.update(fresh)
         store.upsert([record(id, one) for id, one in fresh.items()])
         check()
@@ -120,7 +120,7 @@ def test_many_rows_through_writes_patches_and_sweeps() -> None:
                 merged = {**(model[one] or {}), **patch}
                 model[one] = {k: v for k, v in merged.items() if v is not None or k not in patch}
         check()
-        doomed = rng.choice(sorted(model), 500 if round_ % 2 else 100, replace=False).tolist()
+        doomed = rng.choice(sorted(model), 400 if round_ % 2 else 100, replace=False).tolist()
         assert store.delete(doomed) == len(doomed)
         for id in doomed:
             del model[id]

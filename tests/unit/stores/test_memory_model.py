@@ -119,4 +119,4 @@ class MemoryMachine(RuleBasedStateMachine):
 
 
 TestMemoryStore = MemoryMachine.TestCase
-TestMemoryStore.settings = settings(stateful_step_count=40)
+TestMemoryStore.settings = settings(stateful_step_count=30, max_examples=settings().max_examples // 2)
