@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from llama_index.core.agent.workflow import AgentOutput, FunctionAgent, ToolCallResult
-from llama_index.core.agent.workflow.agent_context import AgentContext
 from llama_index.core.agent.workflow.base_agent import WORKFLOW_KWARGS
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
@@ -18,6 +17,10 @@ from agora_core.inject import RetrievalFilter, passages_from_step
 from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.inject import InjectContext, fold_into_messages, last_user_text
 from llamaindex_agora.postprocessor import ActorSource, read_actor
+
+if TYPE_CHECKING:
+    # Not in all releases that this package admits.
+    from llama_index.core.agent.workflow.agent_context import AgentContext
 
 STATE_KEY: Final = "agora_retrieval"
 """The key of the workflow's store under which a turn's retrieval lives, as plain JSON."""
