@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from agora_core import (
     ChunkRecord,
     EmbeddingRetriever,
@@ -18,7 +19,6 @@ from agora_core import (
     tune_hybrid,
 )
 from agora_core.keyword.registry import suggest_tokenizer
-
 from tests.benchmarks.quality_data import Collection, Run, evenly
 
 DEPTH = 100

@@ -19,7 +19,7 @@ FLOOR_IGNORED = ("fixed/min_score_ignored",)
 def test_keyword_retriever(case: GoldenCase) -> None:
     parameters = drop_undefined(case.input["options"])
     retriever = KeywordRetriever(**parameters)
-    answers = []
+    answers: list[Any] = []
     for step in drop_undefined(case.input["steps"]):
         if step["op"] == "add":
             retriever.add([ChunkRecord(**record) for record in step["records"]])
