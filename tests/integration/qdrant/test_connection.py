@@ -13,6 +13,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 
 from agora_core import (
     InvalidArgumentError,
+    QdrantLexicalVectorStore,
     QdrantStore,
     SchemaError,
     StoreClosedError,
@@ -182,6 +183,16 @@ def test_an_async_client_given_as_the_client(server: RestServer) -> None:
     assert asyncio.run(use()) == ["a#0"]
 
 
+async def test_both_colours_see_the_same_in_local_mode() -> None:
+    local, unused = QdrantClient(":memory:"), AsyncQdrantClient(":memory:")
+    store = QdrantStore(local, async_client=unused, dimension=2)
+    store.ensure_collection()
+    assert await store.aupsert([RECORD]) == 1
+    assert store.count() == await store.acount() == 1
+    local.close()
+    await unused.close()
+
+
 def test_only_what_the_store_opened_is_closed(server: RestServer) -> None:
     client = QdrantClient(":memory:")
     with QdrantStore(client, dimension=2) as store:
@@ -205,6 +216,15 @@ def test_a_folder_keeps_what_was_written(tmp_path: Path) -> None:
         store.ensure_collection()
         assert store.search([1, 0], top_k=1, filter={"k": 2}) == found
         assert asyncio.run(store.acount({"k": 2})) == 1
+
+
+def test_a_folder_keeps_text_too(tmp_path: Path) -> None:
+    for _ in range(2):
+        with QdrantLexicalVectorStore(tmp_path, dimension=2) as store:
+            store.ensure_collection()
+            store.upsert([RECORD])
+            assert [p.id for p in store.search_text("text", top_k=1)] == ["a#0"]
+            assert len(store.search_hybrid("text", [1, 0], top_k=1)) == 1
 
 
 def test_local_mode_is_used_by_one_thread_at_a_time() -> None:

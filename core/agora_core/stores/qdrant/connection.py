@@ -80,12 +80,16 @@ class QdrantConnection:
         local = _is_local(self._given_async)
         if self._client is None and self._open is None:
             self.local = local
-        elif self.local is not local:
+            return local
+        if self.local is not local:
             raise InvalidArgumentError(
                 "client and async_client stand for different places: one is local mode and the other a server; "
                 "give two of a kind"
             )
-        return local
+        if local:
+            # Two local clients never share their data, so both colours use the one that has a lock: the sync one.
+            self._given_async = None
+        return False
 
     def _take_place(self, place: str | bytes) -> None:
         if not isinstance(place, str) or not place:
