@@ -31,8 +31,8 @@ import psycopg
 from psycopg import sql
 
 from agora_core import PgLexicalVectorStore, PgVectorStore
-from agora_core.stores.postgres.connections import _adapt
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, copy_rows, one_vector
+from agora_core.stores.postgres.running import teach
 from agora_core.validation import prepare_records
 from tests.benchmarks.vector_data import DIMENSION, Corpus, tokens_of
 from tests.fix_postgres import start_embedded_server
@@ -79,7 +79,7 @@ class Bench:
         self.corpus = corpus
         self.rows: list[Row] = []
         self.bare = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
-        _adapt(self.bare)
+        teach(self.bare)
         self.queries = [one_vector(query, "vector") for query in corpus.queries]
         unit = corpus.vectors / np.linalg.norm(corpus.vectors, axis=1, keepdims=True)
         self.scores = (corpus.queries / np.linalg.norm(corpus.queries, axis=1, keepdims=True)) @ unit.T

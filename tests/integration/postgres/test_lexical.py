@@ -22,7 +22,7 @@ from agora_core import (
     retrievers,
 )
 from agora_core.errors import InvalidArgumentError
-from agora_core.stores.postgres import connections
+from agora_core.stores.postgres import running
 
 TEXTS = [
     "the heat pump heats the house",
@@ -181,13 +181,13 @@ def test_both_legs_are_one_statement_also_behind_an_index(make_store: Any, monke
     ]
     store.search_hybrid("word7", vector, top_k=3)
     sent: list[str] = []
-    original = connections._execute
+    original = running.execute
 
     def listen(cursor: Any, request: Any) -> Any:
         sent.append(request.text)
         return original(cursor, request)
 
-    monkeypatch.setattr(connections, "_execute", listen)
+    monkeypatch.setattr(running, "execute", listen)
     assert store.search_hybrid("word7 common", vector, top_k=10) == expected
     assert len(sent) == 1
 

@@ -234,17 +234,17 @@ def test_hostile_input_is_never_executed_and_never_in_a_statement(
     make_store: Any, pg_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every statement that is sent is the same for hostile values and for harmless ones."""
-    from agora_core.stores.postgres import connections
+    from agora_core.stores.postgres import running
 
     store = make_store(lexical=True)
-    original = connections._execute
+    original = running.execute
     sent: list[str] = []
 
     def listen(cursor: Any, request: Any) -> Any:
         sent.append(request.text)
         return original(cursor, request)
 
-    monkeypatch.setattr(connections, "_execute", listen)
+    monkeypatch.setattr(running, "execute", listen)
 
     def everything(word: str) -> list[str]:
         sent.clear()

@@ -19,15 +19,14 @@ from typing import Any, Final, TypeVar, Union, cast
 
 import psycopg
 from psycopg import AsyncConnection, Connection
-from psycopg.adapt import Buffer, Dumper
-from psycopg.pq import Format, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from agora_core.errors import InvalidArgumentError, StoreClosedError, UnsupportedOperationError
+from agora_core.stores.postgres import running
 from agora_core.stores.postgres.failures import RETRIED, is_lost, translated
 from agora_core.stores.postgres.loop_pool import LoopPool
-from agora_core.stores.postgres.requests import Answer, Copy, Request, Steps
-from agora_core.stores.postgres.rows import Vector
+from agora_core.stores.postgres.requests import Steps
+from agora_core.stores.postgres.running import Phase
 
 T = TypeVar("T")
 
@@ -50,16 +49,6 @@ class Operation:
     steps: Callable[[], Steps[Any]]
     writes: bool = False
     replayable: bool = True
-
-
-class _VectorDumper(Dumper):
-    """Sends an embedding in binary, its type left to the cast beside it, so that no oid has to be looked up."""
-
-    format = Format.BINARY
-    oid = 0
-
-    def dump(self, obj: Vector) -> Buffer | None:
-        return bytes(obj)
 
 
 class Connections:
@@ -115,13 +104,13 @@ class Connections:
         attempt = 0
         while True:
             attempt += 1
-            phase = _Phase()
+            phase = Phase()
             steps = operation.steps()
             try:
                 # The first step is taken before a connection is: what asks for nothing needs none.
                 first = next(steps)
                 with self._connection() as connection:
-                    return _run(connection, operation.writes, steps, first, phase, self._adapts)
+                    return running.run(connection, operation.writes, steps, first, phase, self._adapts)
             except StopIteration as end:
                 return end.value
             except psycopg.Error as error:
@@ -165,7 +154,7 @@ class Connections:
                     max_size=self._max_connections,
                     timeout=self._pool_timeout,
                     kwargs=dict(_PARAMETERS),
-                    configure=_adapt,
+                    configure=running.teach,
                     name="agora-postgres",
                     open=False,
                 )
@@ -187,12 +176,12 @@ class Connections:
         attempt = 0
         while True:
             attempt += 1
-            phase = _Phase()
+            phase = Phase()
             steps = operation.steps()
             try:
                 first = next(steps)
                 async with self._aconnection() as connection:
-                    return await _arun(connection, operation.writes, steps, first, phase, self._adapts)
+                    return await running.arun(connection, operation.writes, steps, first, phase, self._adapts)
             except StopIteration as end:
                 return end.value
             except psycopg.Error as error:
@@ -252,7 +241,7 @@ class Connections:
                     size=self._max_connections,
                     timeout=self._pool_timeout,
                     parameters=_PARAMETERS,
-                    configure=_adapt,
+                    configure=running.teach,
                 )
                 self._pools[loop] = pool
             return pool
@@ -287,7 +276,7 @@ class Connections:
 
     # Again.
 
-    def _pause(self, error: Exception, operation: Operation, phase: _Phase, attempt: int) -> float | None:
+    def _pause(self, error: Exception, operation: Operation, phase: Phase, attempt: int) -> float | None:
         """Return the seconds after which to try again, or None where that is useless or not safe."""
         if not operation.replayable or attempt >= self._attempts:
             return None
@@ -301,109 +290,6 @@ class Connections:
                 return None
             return 0.0
         return None
-
-
-def _is_free(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
-    """Say whether a statement will be a transaction of its own."""
-    return connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE
-
-
-class _Phase:
-    """How far an attempt came."""
-
-    __slots__ = ("committing", "connected")
-
-    def __init__(self) -> None:
-        self.connected = False
-        self.committing = False
-
-
-def _run(
-    connection: Connection[Any], writes: bool, steps: Steps[Any], first: Request, phase: _Phase, adapt: bool
-) -> Any:
-    phase.connected = True
-    if not writes and _is_free(connection):
-        return _drive(connection, steps, first, adapt)
-    # A read in a caller's own transaction is undone, which leaves none of its settings behind; one on a connection
-    # that opens transactions by itself must not leave that open.
-    with connection.transaction(force_rollback=not writes):
-        result = _drive(connection, steps, first, adapt)
-        phase.committing = writes
-    return result
-
-
-async def _arun(
-    connection: AsyncConnection[Any], writes: bool, steps: Steps[Any], first: Request, phase: _Phase, adapt: bool
-) -> Any:
-    phase.connected = True
-    if not writes and _is_free(connection):
-        return await _adrive(connection, steps, first, adapt)
-    async with connection.transaction(force_rollback=not writes):
-        result = await _adrive(connection, steps, first, adapt)
-        phase.committing = writes
-    return result
-
-
-def _drive(connection: Connection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
-    try:
-        with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-            if adapt:
-                _adapt(cursor)
-            while True:
-                try:
-                    answer = _execute(cursor, request)
-                except psycopg.Error as error:
-                    # The operation may have set a savepoint and know another way.
-                    request = steps.throw(error)
-                else:
-                    request = steps.send(answer)
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
-
-
-async def _adrive(connection: AsyncConnection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
-    try:
-        async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-            if adapt:
-                _adapt(cursor)
-            while True:
-                try:
-                    answer = await _aexecute(cursor, request)
-                except psycopg.Error as error:
-                    request = steps.throw(error)
-                else:
-                    request = steps.send(answer)
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
-
-
-def _adapt(what: psycopg.abc.AdaptContext) -> None:
-    """Teach a connection of ours to send embeddings, or one cursor of a connection that was handed in."""
-    what.adapters.register_dumper(Vector, _VectorDumper)
-
-
-def _execute(cursor: psycopg.Cursor[Any], request: Request) -> Answer:
-    if isinstance(request, Copy):
-        with cursor.copy(request.text.encode()) as copy:
-            for piece in request.pieces:
-                copy.write(piece)
-        return Answer((), max(0, cursor.rowcount))
-    cursor.execute(request.text.encode(), request.parameters or None, prepare=False)
-    return Answer(cursor.fetchall() if cursor.description else (), max(0, cursor.rowcount))
-
-
-async def _aexecute(cursor: psycopg.AsyncCursor[Any], request: Request) -> Answer:
-    if isinstance(request, Copy):
-        async with cursor.copy(request.text.encode()) as copy:
-            for piece in request.pieces:
-                await copy.write(piece)
-        return Answer((), max(0, cursor.rowcount))
-    await cursor.execute(request.text.encode(), request.parameters or None, prepare=False)
-    return Answer(await cursor.fetchall() if cursor.description else (), max(0, cursor.rowcount))
 
 
 def _check_conninfo(conninfo: str) -> None:

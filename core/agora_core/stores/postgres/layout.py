@@ -51,7 +51,7 @@ class PgVectorColumns:
     """The names of the columns, for a table that was made by something else.
 
     `id`, `text`, `metadata` and `embedding` have to exist; `source` is None where a table has no such column.
-    `document_id`, `tokens`, `text_search` and `text_length` are generated columns that make things fast. They are used
+    `document_id`, `tokens` and `text_search` are generated columns that make things fast. They are used
     where the table has them, and everything is answered without them where it has not; None never looks for them.
     """
 
