@@ -19,6 +19,7 @@ from agora_core.stores.postgres.connections import Connections, Operation, Sourc
 from agora_core.stores.postgres.embedded import EmbeddedServer
 from agora_core.stores.postgres.layout import METRICS, IndexKind, Layout, Metric, PgVectorColumns, Storage
 from agora_core.stores.postgres.operations import Operations
+from agora_core.stores.postgres.search import LARGEST_EF
 from agora_core.validation import check_dimension, check_top_k
 
 StoreT = TypeVar("StoreT", bound="PgVectorStore")
@@ -87,6 +88,8 @@ class PgVectorStore(BaseVectorStore):
             raise InvalidArgumentError(f"storage must be 'vector' or 'halfvec', got {storage!r}")
         if index not in ("hnsw", "ivfflat", "after", None):
             raise InvalidArgumentError(f"index must be 'hnsw', 'ivfflat', 'after' or None, got {index!r}")
+        if ef_search is not None and check_top_k(ef_search, argument="ef_search") > LARGEST_EF:
+            raise InvalidArgumentError(f"ef_search must be at most {LARGEST_EF}, which pgvector takes, got {ef_search}")
         if columns is not None and not isinstance(columns, PgVectorColumns):
             raise InvalidArgumentError(f"columns must be PgVectorColumns, got {type(columns).__name__}")
         options = {"m": hnsw_m, "ef_construction": hnsw_ef_construction}
@@ -109,7 +112,7 @@ class PgVectorStore(BaseVectorStore):
         self._operations = Operations(
             layout,
             upsert_batch_size=check_top_k(upsert_batch_size, argument="upsert_batch_size"),
-            ef_search=None if ef_search is None else check_top_k(ef_search, argument="ef_search"),
+            ef_search=ef_search,
             probes=None if ivfflat_probes is None else check_top_k(ivfflat_probes, argument="ivfflat_probes"),
             text_search=self._text_search(),
         )

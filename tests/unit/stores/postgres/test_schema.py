@@ -86,6 +86,7 @@ def test_columns_are_checked_too() -> None:
         ({"columns": {"id": "x"}}, "columns must be PgVectorColumns, got dict"),
         ({"upsert_batch_size": 0}, "upsert_batch_size must be 1 or more"),
         ({"hnsw_m": "x"}, "m must be an int"),
+        ({"ef_search": 1001}, "ef_search must be at most 1000, which pgvector takes, got 1001"),
     ],
 )
 def test_options_out_of_range_are_refused(options: Any, message: str) -> None:
