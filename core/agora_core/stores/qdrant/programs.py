@@ -166,8 +166,10 @@ def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter 
             for point in stored.values()
             if within is None or within.matches(metadata_of(point.payload) or {})
         ]
-        if doomed:
+        if doomed and within is None:
             yield requests.delete_ids(settings, doomed)
+        elif doomed and within is not None:
+            yield _delete_within(settings, within.candidates, doomed)
         deleted += len(doomed)
     return deleted
 
@@ -191,8 +193,14 @@ def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, witho
 
     yield from scrolled(settings, requests.narrowed(judged, *must, without=without), LISTING_FIELDS, take)
     for part in batched(doomed, _READ_BATCH):
-        yield requests.delete_ids(settings, part)
+        yield _delete_within(settings, compiled.candidates, part)
     return removed + len(doomed)
+
+
+def _delete_within(settings: QdrantSettings, condition: Any, point_ids: list[str]) -> Call:
+    """Delete points that were just seen to match, unless another writer has taken them out of the filter since."""
+    ids = qdrant_models().HasIdCondition(has_id=point_ids)
+    return requests.delete_matching(settings, requests.narrowed(condition, ids))
 
 
 def replace_documents(
