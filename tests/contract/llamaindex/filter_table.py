@@ -55,6 +55,8 @@ SINGLE: list[MetadataFilter] = [
     *(one(Op.TEXT_MATCH, value) for value in ("bo", "%", "_", "O'", "日", "")),
     *(one(Op.TEXT_MATCH_INSENSITIVE, value) for value in ("BO", "é", "o'b")),
     one(Op.IS_EMPTY, None),
+    one(Op.EQ, None),
+    one(Op.NE, None),
 ]
 
 GROUPS: list[MetadataFilters] = [

@@ -16,6 +16,7 @@ from tests.contract.llamaindex.filter_table import FILTERS, RECORDS
 from tests.contract.llamaindex.stores import KINDS, open_adapter
 
 PAIRS = [(record, name) for record in RECORDS for name in FILTERS]
+_EQUAL = (FilterOperator.EQ, FilterOperator.NE)
 _INTO_LISTS = (FilterOperator.ANY, FilterOperator.ALL, FilterOperator.CONTAINS)
 
 
@@ -43,6 +44,8 @@ def exception(metadata: dict[str, Any], filters: MetadataFilters) -> str | None:
             return "the reference raises; here a comparison with another type is false"
         if MISSING_FAILS and value is None and item.operator in (FilterOperator.NE, FilterOperator.NIN):
             return "the reference fails NE and NIN on a missing key"
+        if item.value is None and item.key in metadata and value is None and item.operator in _EQUAL:
+            return "a stored null is missing to the reference"
         if item.operator in _INTO_LISTS and value is not None and not isinstance(value, list):
             return "the reference takes what is no list for one: substrings, keys, or ALL of nothing"
         if isinstance(value, bool) and not isinstance(item.value, str):

@@ -346,19 +346,26 @@ async def test_postgres_never_blocks_the_loop(pg_conninfo: str) -> None:
 
     import psycopg
 
-    from agora_core import PgVectorStore
+    from agora_core import PgLexicalVectorStore
+
+    def modes(mode: VectorStoreQueryMode) -> Any:
+        asked = VectorStoreQuery(query_embedding=[1.0, 0.0, 0.0], query_str="text", mode=mode)
+        return lambda: adapter.aquery(asked)
 
     table = f"li_beat_{uuid.uuid4().hex[:8]}"
-    async with PgVectorStore(pg_conninfo, table=table, dimension=3) as core:
+    async with PgLexicalVectorStore(pg_conninfo, table=table, dimension=3) as core:
         core.ensure_schema()
         adapter = AgoraVectorStore(store=core)
         await adapter.async_add([node("a")])
         calls: list[Any] = [
-            lambda: adapter.aquery(VectorStoreQuery(query_embedding=[1.0, 0.0, 0.0])),
+            *map(modes, (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.TEXT_SEARCH)),
+            *map(modes, (VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)),
             lambda: adapter.aget_nodes(["a"]),
+            lambda: adapter.aget_nodes(filters=only("k", 1)),
             lambda: adapter.async_add([node("b")]),
             lambda: adapter.aupdate_metadata("doc", {"k": 1}),
             lambda: adapter.adelete_nodes(["b"]),
+            lambda: adapter.adelete_nodes(filters=only("k", 1)),
             lambda: adapter.adelete("doc"),
             lambda: adapter.aclear(),
         ]
@@ -366,6 +373,7 @@ async def test_postgres_never_blocks_the_loop(pg_conninfo: str) -> None:
             async with await psycopg.AsyncConnection.connect(pg_conninfo) as blocker:
                 await blocker.execute(psycopg.sql.SQL("LOCK TABLE {}").format(psycopg.sql.Identifier(table)))
                 running = asyncio.create_task(call())
+                # The ticks of the heartbeat: a call that blocked the loop would never let go of the lock.
                 for _ in range(5):
                     await asyncio.sleep(0.01)
                 assert not running.done()
