@@ -304,7 +304,7 @@ def section(lines: list[str]) -> str:
     )
     short = (
         "Where it falls short: a filter that leaves a hundred or a thousand rows leaves little to compute, and what is "
-        "left is what the script does not do. Of 46 µs for 117 rows, 13 go into ten passages with metadata of their own "
+        "left is what the script leaves out. Of 46 µs for 117 rows, 13 go into ten passages with copied metadata "
         "(30 where other searches came between, for the records lie all over the memory), 9 into exact scores, 8 into "
         "the product and the choice of rows, 4 into the query, 3 into the snapshot. After a write another 12 to 20 µs "
         "find the rows, and the vectors have to be gathered anew: 75 µs for 954 rows, 8 for 117."
