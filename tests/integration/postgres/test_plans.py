@@ -139,7 +139,7 @@ def test_estimates_are_those_of_the_tokens(store: PgLexicalVectorStore, target: 
 
         def steps(statement: Statement = statement) -> Steps[float]:
             answer = yield statement
-            return search.estimated_share(answer.rows[0][0], 1)
+            return search.estimated_breadth(answer.rows[0][0], 1).share
 
         estimated = store._connections.run(Operation(steps))
         assert estimated == pytest.approx(share / 100, rel=0.25)

@@ -113,8 +113,8 @@ def test_an_older_pgvector_is_slower_and_not_wrong(store: PgVectorStore, rows: A
     assert known is not None
     old = Target(known[0].layout, replace(known[0].catalog, pgvector=(0, 7, 4)))
     assert "iterative_scan" not in search.nearest(old, None, None, 10, width=100).text  # type: ignore[arg-type]
-    assert not search.is_walkable(old, True, 10, 0.5)
-    assert search.is_walkable(old, False, 10, 1.0)
+    assert not search.is_walkable(old, True, 10, search.Breadth(0.5, BIG))
+    assert search.is_walkable(old, False, 10, search.Breadth(1.0, BIG))
     store._operations._target = (old, known[1])
     store._operations.selectivity.forget()
     try:
@@ -193,13 +193,26 @@ def test_a_deny_reads_nothing(make_store: Any) -> None:
     assert store._connections._pool is None
 
 
+@pytest.mark.parametrize(
+    ("share", "rows", "walks"),
+    [(0.05, 50_000, True), (0.04, 100_000, False), (0.04, 1_000_000, True), (0.019, 10**9, False), (1.0, 0.0, True)],
+)
+def test_where_walking_and_scoring_meet(store: PgVectorStore, share: float, rows: float, walks: bool) -> None:
+    list(store.search([1.0] * BIG_DIMENSION, top_k=1))
+    known = store._operations._target
+    assert known is not None
+    assert search.is_walkable(known[0], True, 10, search.Breadth(share, rows)) is walks
+
+
 def test_a_filter_that_became_narrow_is_exact_at_once(make_store: Any) -> None:
     store = make_store()
     store.upsert([VectorRecord(f"r{n}", "", [1.0, n / 6_000, 0.1], None, {"g": "a"}) for n in range(5_500)])
     filter = compile_filter({"g": ["a"]})
     store.search([0, 1, 0], top_k=3, filter=filter)
-    assert store._operations.selectivity.share(filter) == pytest.approx(1.0, abs=0.1)
+    breadth = store._operations.selectivity.breadth(filter)
+    assert breadth is not None
+    assert breadth.share == pytest.approx(1.0, abs=0.1)
     store.delete([f"r{n}" for n in range(1_000)])
-    assert store._operations.selectivity.share(filter) is None
+    assert store._operations.selectivity.breadth(filter) is None
     assert [p.id for p in store.search([0, 1, 0], top_k=2, filter=filter)] == ["r5499", "r5498"]
-    assert store._operations.selectivity.share(filter) is None
+    assert store._operations.selectivity.breadth(filter) is None

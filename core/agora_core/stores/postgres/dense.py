@@ -49,21 +49,21 @@ class DenseSearch:
             self.statement = search.first_by_id(target, filter, top_k)
             return
         self._vector = one_vector(_scaled(embedding) if metric == "cosine" else embedding, target.layout.storage)
-        share = selectivity.share(filter)
+        breadth = selectivity.breadth(filter)
         if target.catalog.vector_index is None:
             self.statement = self._exact()
-        elif share is None:
+        elif breadth is None:
             self._counts = True
             self.statement = search.bounded_exact(target, filter, self._vector, top_k, self._few)
         else:
-            self.statement = self._among_many(share)
+            self.statement = self._among_many(breadth)
 
     def finished(self, answer: Answer) -> Steps[Rows]:
         """Return the rows of (id, text, source, metadata, score), best first, given the answer to `statement`."""
         if self._counts:
             if answer.rows[0][0] <= self._few:
                 return [row[1:] for row in answer.rows if row[1] is not None]
-            answer = yield self._among_many((yield from self._share()))
+            answer = yield self._among_many((yield from self._breadth()))
         rows = [row[1:] for row in answer.rows]
         if not self._walks:
             return rows
@@ -83,23 +83,23 @@ class DenseSearch:
             rows = [row[1:] for row in answer.rows]
         return rows
 
-    def _share(self) -> Steps[float]:
-        share = 1.0
+    def _breadth(self) -> Steps[search.Breadth]:
+        breadth = search.Breadth(1.0, 0.0)
         if self._filter is not None:
             answer = yield search.estimate(self._target, self._filter)
-            share = search.estimated_share(answer.rows[0][0], self._few + 1)
-        self._selectivity.remember(self._filter, share)
-        return share
+            breadth = search.estimated_breadth(answer.rows[0][0], self._few + 1)
+        self._selectivity.remember(self._filter, breadth)
+        return breadth
 
-    def _among_many(self, share: float) -> Statement:
-        if not search.is_walkable(self._target, self._filter is not None, self._top_k, share):
+    def _among_many(self, breadth: search.Breadth) -> Statement:
+        if not search.is_walkable(self._target, self._filter is not None, self._top_k, breadth):
             return self._exact()
         self._walks = True
         index = self._target.catalog.vector_index
         if index is not None and index.method == "ivfflat":
             self._width = self._probes or search.PROBES
         else:
-            width = max(search.widening(self._top_k, share), self._ef_search or 0)
+            width = max(search.widening(self._top_k, breadth.share), self._ef_search or 0)
             self._width = None if self._filter is None and width <= search.SMALLEST_EF else width
         return search.nearest(self._target, self._filter, self._vector, self._top_k, width=self._width)
 

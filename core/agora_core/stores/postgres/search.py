@@ -16,7 +16,8 @@ is SET LOCAL: nothing stays on a pooled session, and no BEGIN and COMMIT have to
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+import math
+from typing import Any, Final, NamedTuple
 
 from psycopg import sql
 
@@ -34,7 +35,10 @@ EXACT_ROWS_UNFILTERED: Final = 1_000
 """Rows of a table up to which an unfiltered search is exact."""
 
 SPARSE: Final = 0.05
-"""A share of matching rows below which scoring all of them is cheaper than walking the index past the others."""
+"""A share of 100,000 rows below which scoring all that match is cheaper than walking the index past the others."""
+
+SPARSEST: Final = 0.02
+"""A share below which a walk with the widest list finds less than 99 % of the best, however large the table."""
 
 PROBES: Final = 10
 """Lists of an IVFFlat index that are looked at first."""
@@ -202,11 +206,22 @@ def both_legs(dense: Statement, lexical: Statement) -> Statement:
     return rendered(query, dict(dense.parameters), dict(lexical.parameters))
 
 
-def is_walkable(target: Target, filtered: bool, top_k: int, share: float) -> bool:
-    """Say whether the vector index is the cheaper way to the best rows, and finds enough of them."""
+class Breadth(NamedTuple):
+    """How much a filter lets through: the share of matching rows, and the rows of the table, as estimated."""
+
+    share: float
+    rows: float
+
+
+def is_walkable(target: Target, filtered: bool, top_k: int, breadth: Breadth) -> bool:
+    """Say whether the vector index is the cheaper way to the best rows, and finds enough of them.
+
+    Scoring costs share * rows and walking 1 / share, so the share where they meet falls with the root of the rows.
+    """
     if target.catalog.vector_index is None or top_k + _MARGIN > LARGEST_EF:
         return False
-    return not filtered or (target.catalog.iterative_scan and share >= SPARSE)
+    meeting = max(SPARSEST, min(SPARSE, SPARSE * math.sqrt(100_000 / max(1.0, breadth.rows))))
+    return not filtered or (target.catalog.iterative_scan and breadth.share >= meeting)
 
 
 def widening(top_k: int, share: float) -> int:
@@ -225,15 +240,16 @@ def estimate(target: Target, filter: Expression) -> Statement:
     return rendered(query, condition.parameters)
 
 
-def estimated_share(plan: Any, at_least: int) -> float:
-    """Return the share of rows that match, from the answer to `estimate`; 1 where the plan does not tell.
+def estimated_breadth(plan: Any, at_least: int) -> Breadth:
+    """Return how much matches, from the answer to `estimate`; all where the plan does not tell.
 
     `at_least` rows were seen to match: before its first ANALYZE the planner guesses far too low.
     """
     parts = plan[0]["Plan"].get("Plans", [])
     if len(parts) != 2 or not parts[1]["Plan Rows"]:
-        return 1.0
-    return min(1.0, max(at_least, float(parts[0]["Plan Rows"])) / float(parts[1]["Plan Rows"]))
+        return Breadth(1.0, 0.0)
+    matching, rows = (float(part["Plan Rows"]) for part in parts)
+    return Breadth(min(1.0, max(at_least, matching) / rows), rows)
 
 
 def _operator(target: Target) -> sql.SQL:
