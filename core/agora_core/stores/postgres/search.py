@@ -47,6 +47,7 @@ LARGEST_EF: Final = 1_000
 SMALLEST_EF: Final = 40
 """pgvector's own default: where it is enough, nothing has to be set."""
 
+_SMALLEST_FILTERED_EF: Final = 100
 _MARGIN: Final = 10
 
 
@@ -228,7 +229,7 @@ def widening(top_k: int, share: float) -> int:
     """Return the `ef_search` for a filter that lets `share` of the rows through: enough of them in the first round."""
     if share >= 1.0:
         return min(LARGEST_EF, max(SMALLEST_EF, 2 * (top_k + _MARGIN)))
-    return min(LARGEST_EF, max(2 * SMALLEST_EF, int((top_k + _MARGIN) / share)))
+    return min(LARGEST_EF, max(_SMALLEST_FILTERED_EF, int((top_k + _MARGIN) / share)))
 
 
 def estimate(target: Target, filter: Expression) -> Statement:
