@@ -98,15 +98,15 @@ MUTANTS = (
     Mutant(
         "qdrant: a negation is lost on the way down",
         STORES + "qdrant/filters.py",
-        "return self.superset(node.child, negated=not negated)",
-        "return self.superset(node.child, negated=negated)",
+        "return self.superset(node.child, negated=not negated, depth=depth)",
+        "return self.superset(node.child, negated=negated, depth=depth)",
         QDRANT,
     ),
     Mutant(
         "qdrant: what may match is taken for what matches",
         STORES + "qdrant/filters.py",
-        "        self.exact = False\n",
-        "",
+        "        self.exact = False\n        # The condition",
+        "        # The condition",
         QDRANT,
     ),
     Mutant(

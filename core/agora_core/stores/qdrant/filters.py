@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from qdrant_client import models
 
 
+# Servers read requests to about 100 levels, and each Filter inside another takes two; what is deeper is judged here.
+_DEEPEST: Final = 32
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledFilter:
     """A filter for Qdrant: `tokens` selects by tokens what matches, and more where `exact` is False; `matches` decides.
@@ -131,15 +135,18 @@ class _Compiler:
         self.exact = True
         self._models = qdrant_models()
 
-    def superset(self, node: Expression, *, negated: bool = False) -> Any:
+    def superset(self, node: Expression, *, negated: bool = False, depth: int = 0) -> Any:
         """Return a condition that every match of `node` (of its negation, where `negated`) satisfies; None is all.
 
         Negations are pushed down to the leaves, because the negation of a superset is no superset.
         """
         if isinstance(node, Not):
-            return self.superset(node.child, negated=not negated)
+            return self.superset(node.child, negated=not negated, depth=depth)
         if isinstance(node, (And, Or)):
-            children = [self.superset(child, negated=negated) for child in node.children]
+            if depth == _DEEPEST:
+                self.exact = False
+                return None
+            children = [self.superset(child, negated=negated, depth=depth + 1) for child in node.children]
             if isinstance(node, And) is not negated:
                 return conjunction([child for child in children if child is not None])
             return None if None in children else self._models.Filter(should=children)

@@ -130,6 +130,19 @@ def test_a_widened_branch_widens_a_disjunction() -> None:
     assert selects(compiled, {"k": "b"})
 
 
+def test_what_is_nested_too_deeply_for_a_server_is_judged_here() -> None:
+    deep: Expression = field("k") == 1
+    for n in range(30):
+        deep = any_of({f"o{n}": 1}, all_of({f"a{n}": 1}, deep))
+    compiled = compile_for_qdrant(deep)
+    assert not compiled.exact
+    assert compiled.matches({"k": 1, **{f"a{n}": 1 for n in range(30)}})
+    assert not compiled.matches({"k": 2, **{f"a{n}": 1 for n in range(30)}})
+    assert selects(compiled, {"k": 1, **{f"a{n}": 1 for n in range(30)}})
+    assert not selects(compiled, {})
+    assert compile_for_qdrant(all_of({"k": 1}, not_(any_of({"a": 1}, {"b": 2})))).exact
+
+
 def test_a_condition_that_is_not_of_the_language_is_refused() -> None:
     class Odd(Expression):
         pass
