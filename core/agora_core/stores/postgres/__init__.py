@@ -8,8 +8,9 @@ from agora_core.extras import require
 require("psycopg", extra="postgres")
 require("psycopg_pool", extra="postgres")
 
+from agora_core.stores.postgres.failures import PostgresError  # noqa: E402
 from agora_core.stores.postgres.layout import PgVectorColumns  # noqa: E402
 from agora_core.stores.postgres.lexical import PgLexicalVectorStore  # noqa: E402
 from agora_core.stores.postgres.store import PgVectorStore  # noqa: E402
 
-__all__ = ["PgLexicalVectorStore", "PgVectorColumns", "PgVectorStore"]
+__all__ = ["PgLexicalVectorStore", "PgVectorColumns", "PgVectorStore", "PostgresError"]
