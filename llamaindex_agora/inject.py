@@ -17,15 +17,21 @@ _SYSTEM_ROLES: Final = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 
 def core_filter_hook(hook: RetrievalFilter | None) -> RetrievalFilter | None:
-    """Return a hook that gives a filter of the core, whichever form the user's hook gives."""
-    if hook is None:
-        return None
+    """Return a hook that gives a filter of the core, whichever form the user's hook gives; async where that is."""
+    if not callable(hook):
+        # None, or a mistake that the injector refuses.
+        return hook
+    given = hook
+    if inspect.iscoroutinefunction(given):
+
+        async def translated_later(actor: Any) -> Any:
+            return to_core_filter(await given(actor))
+
+        return translated_later
 
     def translated(actor: Any) -> Any:
-        bound = hook(actor)
-        if inspect.isawaitable(bound):
-            return _awaited(bound)
-        return to_core_filter(bound)
+        bound = given(actor)
+        return _awaited(bound) if inspect.isawaitable(bound) else to_core_filter(bound)
 
     async def _awaited(bound: Any) -> Any:
         return to_core_filter(await bound)

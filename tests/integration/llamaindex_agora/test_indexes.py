@@ -88,7 +88,7 @@ def test_from_vector_store_as_retriever_filtered_and_hybrid(store: Colour) -> No
 
 
 def test_doc_ids_restrict_a_retriever(store: Colour) -> None:
-    """Their `doc_ids` and `node_ids`, which other stores drop in silence."""
+    """11602, 22966: other stores drop `doc_ids` in silence, and what they restrict is an access rule to some."""
     index_of(store)
     index = VectorStoreIndex.from_vector_store(store.target, embed_model=WordEmbedding(texts=[]))
     own = index.as_retriever(similarity_top_k=10, doc_ids=["board"])

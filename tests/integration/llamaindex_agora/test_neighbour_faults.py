@@ -71,7 +71,10 @@ def test_a_fusion_joins_by_text_and_writes_into_what_it_was_given() -> None:
     one = Fixed(Passage("a", "same", 0.9), Passage("b", "same", 0.8))
     other = Fixed(Passage("a", "same", 0.5, None, {"seen": True}))
     retriever = AgoraRetriever(retriever=HybridRetriever([one, other]))
-    assert ids(retriever.retrieve("x")) == ["a", "b"]
+    found = retriever.retrieve("x")
+    assert ids(found) == ["a", "b"]
+    # haystack 12774: the copy of the first list that has it, whatever came later.
+    assert found[0].node.metadata == {}
     assert [p.score for p in one.passages] == [0.9, 0.8]
 
 

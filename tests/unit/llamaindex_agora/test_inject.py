@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRol
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
-from agora_core.errors import InvalidFilterError
+from agora_core.errors import InvalidArgumentError, InvalidFilterError, UnsupportedOperationError
 from agora_core.inject import render_context
 from agora_core.testing import in_memory_retriever
 from llamaindex_agora import AgoraContextChatEngine, InjectContext
@@ -118,6 +118,13 @@ def test_an_async_hook() -> None:
     inject = InjectContext(retriever=tenants(), retrieval_filter=hook)
     found = asyncio.run(inject.ainject(turn(), actor="b"))
     assert "at A" not in (found[0].content or "")
+    with pytest.raises(UnsupportedOperationError, match="retrieval_filter"):
+        inject.inject(turn(), actor="b")
+
+
+def test_a_hook_that_is_no_function_is_refused_at_once() -> None:
+    with pytest.raises(InvalidArgumentError, match="retrieval_filter"):
+        InjectContext(retriever=tenants(), retrieval_filter={"tenant": "a"})  # type: ignore[arg-type]
 
 
 @COLOURS
