@@ -19,7 +19,8 @@ from agora_core import (
     PgLexicalVectorStore,
     PgVectorStore,
 )
-from agora_core.errors import DimensionMismatchError
+from agora_core.errors import DimensionMismatchError, UnsafeRemovalError
+from agora_core.filters import field
 from llamaindex_agora import AgoraNodeParser, AgoraVectorStore
 from tests.contract.llamaindex.stores import Colour, open_adapter
 from tests.integration.llamaindex_agora.asking import TEXT, ask, node, vector
@@ -61,6 +62,18 @@ def test_delete_does_nothing(store: Colour) -> None:
     assert ask(store, query_str="plum", mode=TEXT).ids == ["c"]
     store.clear()
     assert ask(store).ids == []
+
+
+def test_a_delete_that_is_refused_empties_the_keyword_copy(store: Colour) -> None:
+    store.add([node("a", "plum")])
+    refused: list[dict[str, Any]] = [{"filters": {}}, {"filters": field("k") != 1}, {}]
+    for bad in refused:
+        with pytest.raises(UnsafeRemovalError):
+            store.delete_nodes(**bad)
+    assert ask(store, query_str="plum", mode=TEXT).ids == ["a"]
+    store.delete_nodes(["a"], filters={"k": []})
+    store.delete_nodes(filters={"k": []})
+    assert ask(store, query_str="plum", mode=TEXT).ids == ["a"]
 
 
 def test_ingesting_again_doubles_the_rows(store: Colour) -> None:
