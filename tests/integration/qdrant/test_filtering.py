@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from qdrant_client import models
 
 from agora_core import VectorRecord, all_of, chunk_id_to_point_id, field, matches_filter, not_
+from agora_core.stores.qdrant.requests import Call
 from tests.golden_cases import UNDEFINED, GoldenCase, golden_params
 from tests.integration.qdrant.fix_clients import StoreMaker
 from tests.unit import generated
@@ -115,10 +116,31 @@ def test_points_of_another_writer_are_removed_by_their_metadata(make_store: Stor
     assert [r.id for r in store.scan()] == ["d#9", "ours#0", "ours#1"]
 
 
+def test_a_record_that_leaves_the_filter_during_a_search_is_not_shown(
+    make_store: StoreMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store()
+    store.upsert([VectorRecord(f"d{n}#0", "t", [1, 0], None, {"tenant": "acme"}) for n in range(9)])
+    run_call = store._connection._call
+
+    def overtaken(client: Any, call: Call) -> Any:
+        if call.method == "retrieve":
+            monkeypatch.setattr(store._connection, "_call", run_call)
+            store.update_metadata("d1", {"tenant": "beta"})
+        return run_call(client, call)
+
+    monkeypatch.setattr(store._connection, "_call", overtaken)
+    # Nine equal scores: the cut is only decided by looking at all, and the winners are then read again.
+    assert [p.id for p in store.search([1, 0], top_k=3, filter={"tenant": "acme"})] == ["d0#0", "d2#0"]
+
+
 def test_points_that_are_no_records_are_nobodys(make_store: StoreMaker, qdrant_client: Any) -> None:
     store = make_store()
-    stranger = models.PointStruct(id=7, vector=[1.0, 0.0], payload={"other": True})
-    qdrant_client.upsert(store._settings.collection, points=[stranger], wait=True)
+    strangers = [
+        models.PointStruct(id=7, vector=[1.0, 0.0], payload={"other": True}),
+        models.PointStruct(id=8, vector=[1.0, 0.0]),
+    ]
+    qdrant_client.upsert(store._settings.collection, points=strangers, wait=True)
     store.upsert([VectorRecord("a", "t", [1, 0])])
     assert [p.id for p in store.search([1, 0], top_k=5)] == ["a"]
     assert [r.id for r in store.scan()] == ["a"]

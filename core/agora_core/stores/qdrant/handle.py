@@ -150,6 +150,7 @@ class QdrantCollection(BaseVectorStore):
         """Compute what filters need for points that another writer left without it. Return how many were written.
 
         Until then every filter has each such point sent and judges it here: right, and slow where there are many.
+        Run it while nobody patches those points, since it reads their metadata before it writes.
         """
         return self._run(self._reindex())
 

@@ -53,7 +53,11 @@ def ranked(
         answer = yield requests.query(
             settings, vector, compiled.candidates, limit=limit, fields=fields, using=using, exact=exact
         )
-        hits = [Hit(str(p.payload.get("id")), score(p.score), p.payload) for p in answer.points]
+        payloads = [point.payload or {} for point in answer.points]
+        hits = [
+            Hit(str(payload.get("id")), score(point.score), payload)
+            for point, payload in zip(answer.points, payloads, strict=True)
+        ]
         found = [hit for hit in hits if _is_match(hit.payload, compiled) and (accept is None or accept(hit.payload))]
         if len(hits) < limit:
             if exact is None and not settings.local and using is None:
@@ -66,7 +70,7 @@ def ranked(
         limit, exact = limit * _GROWTH, True if exact is None else exact
         fields = LISTING_FIELDS if accept is None else PASSAGE_FIELDS
     best = sorted(found, key=lambda hit: (-hit.score, hit.id))[:top_k]
-    return best if fields is PASSAGE_FIELDS else (yield from _whole(settings, best))
+    return best if fields is PASSAGE_FIELDS else (yield from _whole(settings, best, compiled))
 
 
 def _is_match(payload: Mapping[str, Any], compiled: CompiledFilter) -> bool:
@@ -74,13 +78,13 @@ def _is_match(payload: Mapping[str, Any], compiled: CompiledFilter) -> bool:
     return "id" in payload and compiled.matches(metadata_of(payload) or {})
 
 
-def _whole(settings: QdrantSettings, hits: list[Hit]) -> Program[list[Hit]]:
-    """Read what was left out while many candidates were looked through."""
+def _whole(settings: QdrantSettings, hits: list[Hit], compiled: CompiledFilter) -> Program[list[Hit]]:
+    """Read what was left out while many candidates were looked through; a record that matches no more is left out."""
     payloads: dict[str, Mapping[str, Any]] = {}
     for part in batched(hits, 256):
         ids = [chunk_id_to_point_id(hit.id) for hit in part]
         points = yield requests.retrieve(settings, ids, PASSAGE_FIELDS, vectors=False)
-        payloads.update((point.payload["id"], point.payload) for point in points)
+        payloads.update((p.payload["id"], p.payload) for p in points if _is_match(p.payload or {}, compiled))
     return [Hit(hit.id, hit.score, payloads[hit.id]) for hit in hits if hit.id in payloads]
 
 
