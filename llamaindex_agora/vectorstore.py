@@ -16,11 +16,12 @@ from llama_index.core.vector_stores.types import (
 )
 
 from agora_core.calling import acall, call
+from agora_core.concurrency import map_bounded
 from agora_core.errors import UnsafeRemovalError
 from agora_core.filters import field
 from agora_core.metadata import MetadataPatch, effective_patch_keys
 from agora_core.protocols import AnyFilter, is_lexical_vector_store
-from agora_core.records import VectorRecord
+from agora_core.records import Passage, VectorRecord
 from agora_core.scoped import ScopedRetriever, ScopedVectorStore
 from agora_core.validation import check_id
 from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
@@ -233,15 +234,24 @@ class AgoraVectorStore(BasePydanticVectorStore):
         return to_result(fuse(plan, dense, lexical))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Async twin of `query`."""
+        """Async twin of `query`; both legs of HYBRID run at the same time."""
         plan = self._plan(query, kwargs)
-        dense, lexical = [], []
-        if plan.dense_top_k:
-            found = await acall(self._store, "search", plan.embedding, top_k=plan.dense_top_k, **plan.options)
-            dense = list(found)
-        if plan.lexical_top_k:
+
+        async def search() -> list[Passage]:
+            if not plan.dense_top_k:
+                return []
+            return list(await acall(self._store, "search", plan.embedding, top_k=plan.dense_top_k, **plan.options))
+
+        async def search_text() -> list[Passage]:
+            if not plan.lexical_top_k:
+                return []
             target, method = self._text_search()
-            lexical = list(await acall(target, method, plan.text, top_k=plan.lexical_top_k, **plan.options))
+            return list(await acall(target, method, plan.text, top_k=plan.lexical_top_k, **plan.options))
+
+        if plan.dense_top_k and plan.lexical_top_k:
+            dense, lexical = await map_bounded(lambda leg: leg(), (search, search_text), limit=2)
+        else:
+            dense, lexical = await search(), await search_text()
         if plan.mode is VectorStoreQueryMode.MMR:
             return to_result(diversify(plan, dense, await acall(self._store, "get", [p.id for p in dense])))
         return to_result(fuse(plan, dense, lexical))

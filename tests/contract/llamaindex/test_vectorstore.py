@@ -340,6 +340,37 @@ def test_a_store_without_text_search_says_so() -> None:
         bare.query(VectorStoreQuery(query_str="x", mode=VectorStoreQueryMode.TEXT_SEARCH))
 
 
+async def test_the_legs_of_an_async_hybrid_run_at_the_same_time() -> None:
+    from agora_core import KeywordRetriever, MemoryVectorStore
+
+    both = asyncio.Event()
+    waiting = 0
+
+    async def meet() -> None:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 2:
+            both.set()
+        await asyncio.wait_for(both.wait(), timeout=30)
+
+    class Store(MemoryVectorStore):
+        async def asearch(self, *args: Any, **options: Any) -> Any:
+            await meet()
+            return self.search(*args, **options)
+
+    class Keyword(KeywordRetriever):
+        async def aretrieve(self, *args: Any, **options: Any) -> Any:
+            await meet()
+            return self.retrieve(*args, **options)
+
+    adapter = AgoraVectorStore(store=Store(), keyword=Keyword())
+    adapter.add(TEXTS)
+    asked = VectorStoreQuery(
+        query_embedding=[1.0, 0.0, 0.0], query_str="june", similarity_top_k=2, mode=VectorStoreQueryMode.HYBRID
+    )
+    assert ids(await adapter.aquery(asked)) == ids(adapter.query(asked))
+
+
 async def test_postgres_never_blocks_the_loop(pg_conninfo: str) -> None:
     """A heartbeat keeps ticking while the database is slow: a lock holds up each call for a while."""
     import uuid
