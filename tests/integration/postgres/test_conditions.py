@@ -8,11 +8,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from agora_core import field, matches_filter, not_
+from agora_core import any_of, field, matches_filter, not_
 from agora_core.filters import compile_filter
 from agora_core.stores.postgres.conditions import compile_condition
 from agora_core.stores.postgres.json_text import to_json_text
@@ -48,9 +48,61 @@ def answers(server: psycopg.Connection[Any], metadata: Any, filter: Any) -> list
     return found
 
 
+@settings(max_examples=300)
 @given(metadata=generated.metadata, filter=generated.filters)
 def test_a_filter_means_the_same_on_the_server(server: psycopg.Connection[Any], metadata: Any, filter: Any) -> None:
     assert answers(server, metadata, filter) == [matches_filter(metadata, filter)] * 3
+
+
+VALUES: list[Any] = [
+    *generated.SCALARS, [], [1], ["a"], ["a", "b"], [None], [True], [1.0, "1"], [["a"]], [[1], 2], [{"x": 1}],
+    {}, {"x": 1}, {"x": 1.0, "y": 2}, {"x": [1]}, {"x": None}, {"0": "a"},
+]  # fmt: skip
+RECORDS: list[Any] = [
+    None,
+    {},
+    {"o": {}},
+    {"other": 1},
+    *({"k": value} for value in VALUES),
+    *({"k": {"x": value}} for value in VALUES),
+]
+
+
+def grid() -> Iterator[Any]:
+    """Every kind of condition with every value, on a key and inside an object."""
+    for place in (field("k"), field("k.x"), field("k.0")):
+        yield place.exists()
+        yield place.contains_all([])
+        for n, value in enumerate(VALUES):
+            pair = [value, VALUES[(n * 7 + 3) % len(VALUES)]]
+            yield from (place == value, place.in_(pair), place.matches_any(pair))
+            yield from (place.contains_any(pair), place.contains_all(pair), place.contains_all([value]))
+            if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+                yield from (place < value, place <= value, place > value, place >= value)
+            if isinstance(value, str):
+                yield from (place.matches_text(value), place.matches_text(value, case_sensitive=False))
+    yield from ({"k": value} for value in VALUES)
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_every_condition_on_every_value(server: psycopg.Connection[Any], way: int) -> None:
+    """Each condition and its negation, alone and in company, over all records at once."""
+    texts = [None if record is None else to_json_text(record) for record in RECORDS]
+    rows = sql.SQL(
+        "(SELECT n, m AS metadata, agora_metadata_tokens_v1(m) AS tokens "
+        "FROM unnest(%(records)s::text[]::jsonb[]) WITH ORDINALITY AS r(m, n))"
+    )
+    for condition in grid():
+        for filter in (condition, not_(condition), not_(any_of(condition, field("other") == 1))):
+            compiled = compile_condition(compile_filter(filter), metadata=METADATA, **WAYS[way])  # type: ignore[arg-type]
+            found = server.execute(
+                sql.SQL("SELECT coalesce(array_agg(n ORDER BY n), '{{}}') FROM {} AS t WHERE {}").format(
+                    rows, compiled.clause
+                ),
+                {**compiled.parameters, "records": texts},
+            ).fetchone()
+            expected = [n for n, record in enumerate(RECORDS, 1) if matches_filter(record, filter)]
+            assert found == (expected,), filter
 
 
 HOSTILE = ["'", '"', "\\", "%s", "%(f0)s", ";--", "{", "[", "null", "\n", "\u2028", "💥", "ǅ", "İ", "ß", "x" * 3_000]

@@ -53,6 +53,10 @@ def test_a_table_without_tokens_is_narrowed_by_containment_where_it_has_that_ind
     assert "@>" not in compiled(not_({"k": ["a"]}), tokens=False, containment=True).clause.text
 
 
+def test_strings_are_ordered_by_code_point_whatever_the_database_is_set_to() -> None:
+    assert 'COLLATE "C" >= ' in compiled(field("k") >= "a").clause.text
+
+
 def test_no_filter_is_always_and_a_deny_is_false() -> None:
     assert compile_condition(None, metadata=METADATA) is ALWAYS
     assert compiled({}) is ALWAYS
