@@ -66,7 +66,7 @@ typecheck: $(VENV)/.installed-dev
 	@$(BIN)/python -m mypy
 
 bench: $(VENV)/.installed-bench
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ARGS)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ARGS) --write docs/benchmarks.md
 
 bench-quality: $(VENV)/.installed-bench
 	@test -n "$(DATA)" || { echo "give the folder of collections: make bench-quality DATA=<folder>"; exit 1; }

@@ -14,12 +14,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from agora_core import Passage, chunk_text, maximal_marginal_relevance, reciprocal_rank_fusion, relative_score_fusion
 from agora_core.fusion import adaptive_fusion
+from tests.benchmarks.page import TABLE_HEAD, table_section, write_section
 
 # What a round of one contestant should take: long enough to measure, short enough to take turns.
 ROUND_SECONDS = 0.02
@@ -164,14 +166,32 @@ def bench_fusion(*, rounds: int = 15, megabytes: float = 2.0) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Print the table as Markdown."""
+    """Print the table as Markdown, and write it where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--megabytes", type=float, default=2.0)
+    parser.add_argument("--write", type=Path, help="the page to put the table into")
     given = parser.parse_args()
-    print("| what | measured | target | |\n| --- | --- | --- | --- |")
+    print("\n".join(TABLE_HEAD))
+    lines = []
     for row in bench_fusion(rounds=given.rounds, megabytes=given.megabytes):
-        print(f"| {' | '.join(row.cells())} |", flush=True)
+        lines.append(f"| {' | '.join(row.cells())} |")
+        print(lines[-1], flush=True)
+    if given.write:
+        note = (
+            "`make bench ARGS=fusion`. Medians over rounds in which the contestants take turns; "
+            "`×` is a ratio of two contestants."
+        )
+        write_section(
+            given.write,
+            "fusion",
+            table_section(
+                "Fusion, diversification, chunking",
+                note,
+                lines,
+                ("numpy", "langchain-classic", "langchain-text-splitters"),
+            ),
+        )
 
 
 if __name__ == "__main__":

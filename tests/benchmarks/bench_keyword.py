@@ -36,8 +36,8 @@ from agora_core.keyword import bm25_score
 from agora_core.keyword.analysis import ascii_terms
 from agora_core.retrievers import KeywordRetriever
 from tests.benchmarks import keyword_data
+from tests.benchmarks.page import write_section
 
-BEGIN, END = "<!-- keyword: begin -->", "<!-- keyword: end -->"
 TOP_K = 10
 QUERIES = 64
 # The most that the ratio to a peer may be, by number of passages and of terms.
@@ -330,15 +330,6 @@ def has(distribution: str) -> bool:
     return True
 
 
-def write_section(path: Path, text: str) -> None:
-    """Put `text` between its markers in a page, or at the end of one that has none."""
-    page = path.read_text(encoding="utf-8") if path.exists() else "# Benchmarks\n"
-    before, begin, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2] if begin else "\n"
-    head = before if begin else f"{before.rstrip()}\n\n"
-    path.write_text(f"{head}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Print the table as Markdown, and write it where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -359,7 +350,7 @@ def main() -> None:
         lines.append(f"| {' | '.join(row.cells())} |")
         print(lines[-1], flush=True)
     if given.write:
-        write_section(given.write, section(lines))
+        write_section(given.write, "keyword", section(lines))
 
 
 if __name__ == "__main__":

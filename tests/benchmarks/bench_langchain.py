@@ -14,6 +14,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from agora_core import EmbeddingRetriever, MemoryVectorStore
 from langchain_agora import AgoraRetriever, AgoraVectorStore, LangChainEmbeddingProvider
 from tests.benchmarks.bench_fusion import Row, measure, ratio
+from tests.benchmarks.page import TABLE_HEAD, table_section, write_section
 
 DIMENSION = 384
 MOST_MS = 0.15
@@ -133,14 +135,25 @@ def against_langchain(
 
 
 def main() -> None:
-    """Print the table as Markdown."""
+    """Print the table as Markdown, and write it where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--records", type=int, default=1_000)
+    parser.add_argument("--write", type=Path, help="the page to put the table into")
     given = parser.parse_args()
-    print("| what | measured | target | |\n| --- | --- | --- | --- |")
+    print("\n".join(TABLE_HEAD))
+    lines = []
     for row in bench_langchain(rounds=given.rounds, records=given.records):
-        print(f"| {' | '.join(row.cells())} |", flush=True)
+        lines.append(f"| {' | '.join(row.cells())} |")
+        print(lines[-1], flush=True)
+    if given.write:
+        note = (
+            "`make bench ARGS=langchain`. The median difference between a call of the adapter "
+            "and the call of the core in it, ten hits, in turns."
+        )
+        write_section(
+            given.write, "langchain", table_section("What the LangChain adapter adds", note, lines, ("langchain-core",))
+        )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter,
 from agora_core import KeywordRetriever, MemoryVectorStore
 from llamaindex_agora import AgoraRetriever, AgoraVectorStore, to_core_filter
 from tests.benchmarks.bench_fusion import Row, measure, ratio
+from tests.benchmarks.page import TABLE_HEAD, table_section, write_section
 
 DIMENSION = 384
 MOST_MS = 0.15
@@ -115,14 +117,27 @@ def against_simple(
 
 
 def main() -> None:
-    """Print the table as Markdown."""
+    """Print the table as Markdown, and write it where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--records", type=int, default=1_000)
+    parser.add_argument("--write", type=Path, help="the page to put the table into")
     given = parser.parse_args()
-    print("| what | measured | target | |\n| --- | --- | --- | --- |")
+    print("\n".join(TABLE_HEAD))
+    lines = []
     for row in bench_llamaindex(rounds=given.rounds, records=given.records):
-        print(f"| {' | '.join(row.cells())} |", flush=True)
+        lines.append(f"| {' | '.join(row.cells())} |")
+        print(lines[-1], flush=True)
+    if given.write:
+        note = (
+            "`make bench ARGS=llamaindex`. The median difference between a call of the adapter "
+            "and the call of the core in it, ten hits, in turns."
+        )
+        write_section(
+            given.write,
+            "llamaindex",
+            table_section("What the LlamaIndex adapter adds", note, lines, ("llama-index-core",)),
+        )
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ import numpy as np
 from agora_core import MemoryVectorStore, VectorRecord
 from tests.benchmarks import vector_data
 from tests.benchmarks.log_plot import log_plot
+from tests.benchmarks.page import write_section
 from tests.benchmarks.vector_peers import Faiss, LangChain, LlamaIndex, NumpyLimit
 
 TOP_K = 10
@@ -39,7 +40,6 @@ SHARES = ("50", "10", "1", "0.1")
 PLOT = "benchmarks-memory.svg"
 PLOTTED = (None, "1")
 NAMES = {"limit": "numpy limit", "none": "store", "int8": "store, int8"}
-BEGIN, END = "<!-- memory: begin -->", "<!-- memory: end -->"
 
 
 @dataclass(frozen=True)
@@ -329,15 +329,6 @@ def section(lines: list[str]) -> str:
     )
 
 
-def write_section(path: Path, text: str) -> None:
-    """Put `text` between its markers in a page, or at the end of one that has none."""
-    page = path.read_text(encoding="utf-8") if path.exists() else "# Benchmarks\n"
-    before, begin, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2] if begin else "\n"
-    head = before if begin else f"{before.rstrip()}\n\n"
-    path.write_text(f"{head}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Print the table as Markdown, and write it where asked."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -366,7 +357,7 @@ def main() -> None:
         lines.append(f"| {' | '.join(row.cells())} |")
         print(lines[-1], flush=True)
     if given.write:
-        write_section(given.write, section(lines))
+        write_section(given.write, "memory", section(lines))
         title = f"Top {TOP_K} of records of {vector_data.DIMENSION} dimensions, one thread"
         plot = log_plot(plotted, title=title, across="records", up="milliseconds a query")
         given.write.with_name(PLOT).write_text(plot, encoding="utf-8")

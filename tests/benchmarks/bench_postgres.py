@@ -34,10 +34,10 @@ from agora_core import PgLexicalVectorStore, PgVectorStore
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, copy_rows, one_vector
 from agora_core.stores.postgres.running import teach
 from agora_core.validation import prepare_records
+from tests.benchmarks.page import write_section
 from tests.benchmarks.vector_data import DIMENSION, Corpus, tokens_of
 from tests.fix_postgres import start_embedded_server
 
-BEGIN, END = "<!-- postgres: begin -->", "<!-- postgres: end -->"
 TOP_K = 10
 ROUNDS = 5
 SHARES = ("50", "10", "1", "0.1")
@@ -374,7 +374,6 @@ def written(bench: Bench, count: int) -> str:
         f"{os.cpu_count()} processors. Ratios are taken turn by turn, on lower quartiles."
     )
     lines = [
-        BEGIN,
         "## Postgres",
         "",
         conditions,
@@ -382,7 +381,6 @@ def written(bench: Bench, count: int) -> str:
         "| what | measured | against | ratio | target | |",
         "| --- | --- | --- | --- | --- | --- |",
         *("| " + " | ".join(row.cells()) + " |" for row in bench.rows),
-        END,
     ]
     return "\n".join(lines)
 
@@ -413,12 +411,7 @@ def main() -> None:
     if options.write is None:
         print(report)
         return
-    page = options.write.read_text() if options.write.exists() else "# Benchmarks\n"
-    head, _, rest = page.partition(BEGIN)
-    tail = rest.partition(END)[2] if rest else ""
-    options.write.write_text(
-        f"{head.rstrip()}\n\n{report}\n{tail.lstrip()}" if tail.strip() else f"{head.rstrip()}\n\n{report}\n"
-    )
+    write_section(options.write, "postgres", report)
 
 
 if __name__ == "__main__":

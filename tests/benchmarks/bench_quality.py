@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agora_core import OnnxEmbeddingProvider, WordLlamaEmbeddingProvider
+from tests.benchmarks.page import write_section
 from tests.benchmarks.quality_data import Collection, Quality, find_collections, load_collection, measure
 from tests.benchmarks.quality_systems import (
     analysers,
@@ -27,8 +28,6 @@ from tests.benchmarks.quality_systems import (
     run_system,
     tuned,
 )
-
-BEGIN, END = "<!-- quality: begin -->", "<!-- quality: end -->"
 
 # nDCG@10 to reach, by the last part of a collection's name and the system.
 TARGETS = {
@@ -121,19 +120,6 @@ def as_lines(rows: Sequence[Row]) -> Iterator[str]:
             yield "| " + " | ".join("-" * width for width in widths) + " |"
 
 
-def write_section(path: Path, text: str) -> None:
-    """Put `text` between the markers in a page, at its end where it has none, in a new page where there is none."""
-    section = f"{BEGIN}\n{text}\n{END}\n"
-    page = path.read_text(encoding="utf-8") if path.exists() else "# Benchmarks\n"
-    before, begin, rest = page.partition(BEGIN)
-    if begin:
-        after = rest.partition(END)[2].removeprefix("\n")
-        page = f"{before}{section}{after}"
-    else:
-        page = f"{page.rstrip()}\n\n{section}"
-    path.write_text(page, encoding="utf-8")
-
-
 def section_text(tables: Sequence[Sequence[Row]]) -> str:
     """Return the section on relevance for the page of benchmarks."""
     intro = (
@@ -179,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print("\n".join(as_lines(rows)), flush=True)
     if options.write:
-        write_section(options.write, section_text(tables))
+        write_section(options.write, "quality", section_text(tables))
     missed = [row for rows in tables for row in rows if row.verdict == "missed"]
     print(f"\n{len(missed)} targets missed" if missed else "\nall targets met")
     for row in missed:
