@@ -180,9 +180,9 @@ def main() -> None:
     if given.write:
         note = (
             "`make bench ARGS=fusion`. Medians over rounds in which the contestants take turns; `×` is a ratio of two "
-            "contestants. LangChain's fusion hands its own documents back and tells no score. Ours returns a new passage "
-            "with its fused score for every id, which takes about two thirds of the time: that is what keeps the ratio "
-            "below its target, and it is kept because the score is what a floor and a reader need."
+            "contestants. LangChain's fusion hands its own documents back and tells no score. Ours returns a new "
+            "passage with its fused score for every id, which takes about half of the time: that is what keeps the "
+            "ratio below its target, and it is kept because the score is what a floor and a reader need."
         )
         write_section(
             given.write,
