@@ -47,7 +47,7 @@ LARGEST_EF: Final = 1_000
 SMALLEST_EF: Final = 40
 """pgvector's own default: where it is enough, nothing has to be set."""
 
-_SMALLEST_FILTERED_EF: Final = 100
+_SMALLEST_FILTERED_EF: Final = 200
 _MARGIN: Final = 10
 
 
