@@ -100,7 +100,7 @@ class ScopedVectorStore(BaseVectorStore):
         for position, record in enumerate(iterate_records(records)):
             plain = checked_record(record, position)
             metadata = copy_metadata(plain.metadata, where=named_record(plain.id)) or {}
-            stamped.append(replace(plain, metadata={**metadata, **_copies(self._stamp)}))
+            stamped.append(replace(plain, metadata={**metadata, **clone_json(self._stamp)}))
         return stamped
 
     def _removal(self, filter: AnyFilter) -> AnyFilter:
@@ -278,10 +278,6 @@ def plain_values(scope: Expression) -> dict[str, JSON]:
         if isinstance(child, Equals) and len(child.path) == 1:
             values[child.path[0]] = child.literal.value
     return values
-
-
-def _copies(values: dict[str, JSON]) -> dict[str, JSON]:
-    return {key: clone_json(value) for key, value in values.items()}
 
 
 def out_of_scope(record_id: str) -> ScopeViolationError:

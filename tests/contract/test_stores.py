@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from agora_core import MemoryVectorStore, PgLexicalVectorStore, PgVectorStore, QdrantLexicalVectorStore, QdrantStore
-from agora_core.testing.contract import VectorStoreContract
+from agora_core.testing.contract import VectorStoreContract, record
 from tests.contract.model import PlainModelStore
 
 _numbers = itertools.count()
@@ -66,7 +66,20 @@ class TestQdrantLexicalStore(TestQdrantStore):
     store_class = QdrantLexicalVectorStore
 
 
-def test_the_plain_model_keeps_the_laws_it_is_used_to_check() -> None:
-    """The model answers as `matches_filter` says; a model with a law of its own would prove nothing."""
-    model = PlainModelStore("cosine")
-    assert model.search([1, 0, 0], top_k=1) == []
+def test_the_plain_model_scores_by_the_words_of_the_design() -> None:
+    """Every other store is compared with the model, so its own scores and order are held to figures worked by hand."""
+    expected = {
+        "cosine": [("b", 1.0), ("a", 0.6), ("zero", 0.0)],
+        "l2": [("b", -1.0), ("zero", -2.0), ("a", -4.123105625617661)],
+        "inner": [("a", 6.0), ("b", 2.0), ("zero", 0.0)],
+    }
+    for metric, ranking in expected.items():
+        model = PlainModelStore(metric)
+        model.upsert([record("zero", [0, 0, 0]), record("b", [1, 0, 0]), record("a", [3, 4, 0])])
+        found = model.search([2, 0, 0], top_k=5)
+        assert [p.id for p in found] == [id for id, _ in ranking]
+        assert [p.score for p in found] == pytest.approx([score for _, score in ranking])
+    ties = PlainModelStore("inner")
+    ties.upsert([record(id, [1, 0, 0], {"k": id}) for id in ("b", "a", "B")])
+    assert [p.id for p in ties.search([1, 0, 0], top_k=2)] == ["B", "a"]
+    assert [p.id for p in ties.search([1, 0, 0], top_k=2, filter={"k": ["b"]})] == ["b"]
