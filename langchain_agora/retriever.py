@@ -19,7 +19,7 @@ from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.base import at_least
-from agora_core.scoped import ScopedRetriever
+from agora_core.stores.scoped import ScopedRetriever
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter

@@ -15,8 +15,8 @@ from agora_core.filters import FALSE
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever
-from agora_core.scoped import ScopedRetriever, ScopedVectorStore
 from agora_core.stores.base import OnWrite
+from agora_core.stores.scoped import ScopedRetriever, ScopedVectorStore
 from langchain_agora.scope import ScopeFunction, aresolve_scope, resolve_scope
 
 

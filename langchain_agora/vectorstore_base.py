@@ -10,8 +10,8 @@ from langchain_core.vectorstores import VectorStore
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.protocols import EmbeddingProvider
-from agora_core.scoped import ScopedVectorStore
 from agora_core.stores.base import OnWrite
+from agora_core.stores.scoped import ScopedVectorStore
 from langchain_agora.embeddings import as_embeddings
 from langchain_agora.filters import to_core_filter
 from langchain_agora.run_scope import RunScopedStore

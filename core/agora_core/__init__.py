@@ -89,7 +89,7 @@ _export(
     "passage_to_dict",
     "render_context",
 )
-_export("scoped", "ScopedRetriever", "ScopedVectorStore")
+_export("stores.scoped", "ScopedRetriever", "ScopedVectorStore")
 _export("stores.base", "BaseVectorStore")
 _export("stores.memory", "MemoryVectorStore")
 _export("stores.postgres", "PgLexicalVectorStore", "PgVectorColumns", "PgVectorStore")
@@ -363,12 +363,6 @@ if TYPE_CHECKING:
     from agora_core.retrievers import (
         tune_hybrid as tune_hybrid,
     )
-    from agora_core.scoped import (
-        ScopedRetriever as ScopedRetriever,
-    )
-    from agora_core.scoped import (
-        ScopedVectorStore as ScopedVectorStore,
-    )
     from agora_core.similarity import (
         cosine_similarity as cosine_similarity,
     )
@@ -394,4 +388,10 @@ if TYPE_CHECKING:
     )
     from agora_core.stores.qdrant import (
         QdrantStore as QdrantStore,
+    )
+    from agora_core.stores.scoped import (
+        ScopedRetriever as ScopedRetriever,
+    )
+    from agora_core.stores.scoped import (
+        ScopedVectorStore as ScopedVectorStore,
     )

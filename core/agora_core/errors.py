@@ -92,3 +92,14 @@ class StoreUnavailableError(AgoraError, RuntimeError):
 
 class StoreClosedError(AgoraError, RuntimeError):
     """The store was used after it had been closed."""
+
+
+def out_of_scope(record_id: str) -> ScopeViolationError:
+    """Return the error for a record that a scoped write may not touch.
+
+    It does not say whether the record exists, nor what the filter's values are, for they may be secrets.
+    """
+    return ScopeViolationError(
+        f"record {record_id!r} lies outside the scope of this store; nothing was written. "
+        "Write records whose metadata matches the scope, under ids of its own, or use on_write='stamp'"
+    )

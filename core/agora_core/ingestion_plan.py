@@ -11,7 +11,7 @@ from agora_core.calling import offers
 from agora_core.embedding import checked_vectors
 from agora_core.errors import UnsupportedOperationError
 from agora_core.records import ChunkRecord, Embedding, VectorRecord, document_id_of
-from agora_core.scoped import ScopedVectorStore
+from agora_core.stores.scoped import ScopedVectorStore
 
 # Stale chunks of a store that only deletes by id are looked for in blocks of this many numbers.
 _BLOCK: Final = 256

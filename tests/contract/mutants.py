@@ -34,28 +34,28 @@ MEMORY, POSTGRES, QDRANT = "TestMemoryStore", "TestPostgresStore", "TestQdrantSt
 MUTANTS = (
     Mutant(
         "memory: a patch leaves the old value in the index",
-        STORES + "memory_index.py",
+        "core/agora_core/metadata_index/index.py",
         "    if old is not MISSING:\n        index.discard(row, old)\n",
         "",
         MEMORY,
     ),
     Mutant(
         "memory: True and 1 share a posting",
-        STORES + "memory_postings.py",
+        "core/agora_core/metadata_index/postings.py",
         "return value if type(value) is not bool else _TRUE if value else _FALSE",
         "return value",
         MEMORY,
     ),
     Mutant(
         "memory: Not does nothing",
-        STORES + "memory_index.py",
+        "core/agora_core/metadata_index/index.py",
         "        return ~rows\n",
         "        return rows\n",
         MEMORY,
     ),
     Mutant(
         "memory: match-any forgets the members of lists",
-        STORES + "memory_index.py",
+        "core/agora_core/metadata_index/index.py",
         "entries += map(index.member, literals)",
         "pass",
         MEMORY,

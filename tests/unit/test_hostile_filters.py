@@ -38,8 +38,8 @@ from agora_core import (
 )
 from agora_core.filters.expressions import Equals
 from agora_core.retrievers.keyword import _plain_key
-from agora_core.scoped import ScopedRetriever, ScopedVectorStore
-from agora_core.stores.memory_reading import cheap_key
+from agora_core.stores.memory.reading import cheap_key
+from agora_core.stores.scoped import ScopedRetriever, ScopedVectorStore
 from agora_core.testing import FakeEmbeddingProvider
 
 
@@ -412,7 +412,7 @@ def test_what_a_mapping_becomes_is_not_remembered_under_what_it_was(monkeypatch:
 
         return read
 
-    monkeypatch.setattr("agora_core.stores.memory.cheap_key", then_changed(cheap_key))
+    monkeypatch.setattr("agora_core.stores.memory.store.cheap_key", then_changed(cheap_key))
     monkeypatch.setattr("agora_core.retrievers.keyword._plain_key", then_changed(_plain_key))
     store.count(shared)
     shared["tenant"] = "a"

@@ -13,8 +13,8 @@ from agora_core.filters.expressions import Expression
 from agora_core.filters.literals import json_equal
 from agora_core.keyword.ordering import BoolArray
 from agora_core.metadata import check_text, copy_metadata
+from agora_core.metadata_index.index import MetadataIndex
 from agora_core.records import JSON, document_id_of
-from agora_core.stores.memory_index import MetadataIndex
 
 
 @dataclass(frozen=True, slots=True)

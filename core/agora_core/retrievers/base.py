@@ -10,7 +10,7 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 
 if TYPE_CHECKING:
-    from agora_core.scoped import ScopedRetriever
+    from agora_core.stores.scoped import ScopedRetriever
 
 
 class BaseRetriever(ABC):
@@ -37,7 +37,7 @@ class BaseRetriever(ABC):
 
     def scoped(self, filter: AnyFilter) -> ScopedRetriever:
         """Return a view of this retriever in which `filter` always holds; a call's own filter only narrows it."""
-        from agora_core.scoped import ScopedRetriever
+        from agora_core.stores.scoped import ScopedRetriever
 
         return ScopedRetriever(self, filter)
 

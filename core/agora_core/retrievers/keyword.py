@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from agora_core.errors import InvalidArgumentError
+from agora_core.errors import InvalidArgumentError, out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter
 from agora_core.filters.matching import Predicate, predicate
 from agora_core.keyword.analysis import AnyTokenizer, query_terms
@@ -24,7 +24,6 @@ from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, 
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
 from agora_core.retrievers.base import BaseRetriever
-from agora_core.scoped import out_of_scope
 from agora_core.validation import check_id, check_ids, check_min_score, check_top_k
 
 _REMEMBERED_FILTERS: Final = 256

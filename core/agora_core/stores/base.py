@@ -16,7 +16,7 @@ from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from agora_core.scoped import ScopedVectorStore
+    from agora_core.stores.scoped import ScopedVectorStore
 
 StoreT = TypeVar("StoreT", bound="BaseVectorStore")
 OnWrite = Literal["check", "stamp"]
@@ -197,7 +197,7 @@ class BaseVectorStore(ABC):
             filter: what the view may see and touch.
             on_write: `check` refuses a record outside the scope, `stamp` writes the scope's plain values into it.
         """
-        from agora_core.scoped import ScopedVectorStore
+        from agora_core.stores.scoped import ScopedVectorStore
 
         return ScopedVectorStore(self, filter, on_write=on_write)
 

@@ -22,7 +22,7 @@ from agora_core import (
     VectorRecord,
     field,
 )
-from agora_core.stores import memory_reading
+from agora_core.stores.memory import reading as memory_reading
 
 
 def record(id: str, embedding: Any = (1.0, 0.0), **rest: Any) -> VectorRecord:

@@ -23,8 +23,8 @@ from agora_core import (
 from agora_core.errors import UnsupportedFilterError
 from agora_core.filters.expressions import Leaf
 from agora_core.filters.matching import predicate
-from agora_core.stores.memory_index import MetadataIndex
-from agora_core.stores.memory_postings import Posting
+from agora_core.metadata_index.index import MetadataIndex
+from agora_core.metadata_index.postings import Posting
 from tests.unit import generated as some
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agora_core import InvalidArgumentError, MemoryVectorStore, MissingExtraError, VectorRecord, field
 from agora_core.similarity import exact_scores
-from agora_core.stores import memory_codes
-from agora_core.stores.memory_codes import encode
+from agora_core.stores.memory import codes as memory_codes
+from agora_core.stores.memory.codes import encode
 
 SHAPES = ["gauss", "far from the origin", "nearly equal", "few values", "wide range", "huge", "tiny", "some zero"]
 

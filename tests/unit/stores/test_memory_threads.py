@@ -105,7 +105,7 @@ def test_a_search_that_was_overtaken_answers_from_its_moment(store: MemoryVector
         store.delete([p.id for p in before[::2]])
         store.upsert(document(5))
         store.update_metadata("d", {"version": 78})
-        from agora_core.stores.memory_search import Query, nearest
+        from agora_core.stores.memory.search import Query, nearest
 
         found = nearest(reading.searched, Query(query.astype(np.float32)), 5000, reading.rows)
         assert reading.passages(found, None) == before

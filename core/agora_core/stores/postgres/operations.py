@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from agora_core.errors import ScopeViolationError
+from agora_core.errors import ScopeViolationError, out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter, predicate, removal_filter
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
-from agora_core.scoped import out_of_scope
 from agora_core.stores.postgres import loading, search, statements
 from agora_core.stores.postgres.catalog import catalog_statement, check_table, read_catalog
 from agora_core.stores.postgres.connections import Operation

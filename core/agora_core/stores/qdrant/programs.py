@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from agora_core.errors import out_of_scope
 from agora_core.metadata import merge_effective
 from agora_core.records import (
     JSON,
@@ -20,7 +21,6 @@ from agora_core.records import (
     chunk_order_key,
     document_id_of,
 )
-from agora_core.scoped import out_of_scope
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models, without_tokens
 from agora_core.stores.qdrant.payload import filter_object, metadata_of

@@ -11,21 +11,20 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.errors import DimensionMismatchError, InvalidArgumentError
+from agora_core.errors import DimensionMismatchError, InvalidArgumentError, out_of_scope
 from agora_core.filters import Expression, compile_filter, removal_filter
 from agora_core.filters.expressions import FALSE, TRUE
 from agora_core.filters.matching import Predicate, predicate
 from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
-from agora_core.scoped import out_of_scope
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
-from agora_core.stores.memory_codes import wants_codes
-from agora_core.stores.memory_persistence import read_store, write_store
-from agora_core.stores.memory_reading import Reading, Selections, cheap_key, compiled_key
-from agora_core.stores.memory_rows import IntArray, RowTable
-from agora_core.stores.memory_search import Query, nearest, nearest_many
+from agora_core.stores.memory.codes import wants_codes
+from agora_core.stores.memory.persistence import read_store, write_store
+from agora_core.stores.memory.reading import Reading, Selections, cheap_key, compiled_key
+from agora_core.stores.memory.rows import IntArray, RowTable
+from agora_core.stores.memory.search import Query, nearest, nearest_many
 from agora_core.validation import (
     RecordBatch,
     check_dimension,

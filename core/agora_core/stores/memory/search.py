@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.similarity import METRICS, Float64Array, exact_norm
-from agora_core.stores.memory_codes import CodesView, candidates, kth_largest
-from agora_core.stores.memory_rows import LARGE_NORM, IntArray, TableView
+from agora_core.stores.memory.codes import CodesView, candidates, kth_largest
+from agora_core.stores.memory.rows import LARGE_NORM, IntArray, TableView
 from agora_core.validation import Float32Array
 
 # 256 rows of 384 float32 stay in the second-level cache while they are multiplied.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agora_core.calling import acall, call
-from agora_core.errors import InvalidArgumentError, ScopeViolationError, UnsupportedOperationError
+from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import (
     Expression,
     assert_removal_filter,
@@ -278,17 +278,6 @@ def plain_values(scope: Expression) -> dict[str, JSON]:
         if isinstance(child, Equals) and len(child.path) == 1:
             values[child.path[0]] = child.literal.value
     return values
-
-
-def out_of_scope(record_id: str) -> ScopeViolationError:
-    """Return the error for a record that a scoped write may not touch.
-
-    It does not say whether the record exists, nor what the filter's values are, for they may be secrets.
-    """
-    return ScopeViolationError(
-        f"record {record_id!r} lies outside the scope of this store; nothing was written. "
-        "Write records whose metadata matches the scope, under ids of its own, or use on_write='stamp'"
-    )
 
 
 class ScopedRetriever:

@@ -30,8 +30,8 @@ from agora_core.filters.expressions import (
     Path,
 )
 from agora_core.filters.matching import MISSING, value_at, value_predicate
+from agora_core.metadata_index.postings import NO_ROWS, Entry, PathIndex, Posting
 from agora_core.records import JSON
-from agora_core.stores.memory_postings import NO_ROWS, Entry, PathIndex, Posting
 
 RowSet = npt.NDArray[Any]
 """Rows, either ascending and distinct (int32), or as a mask over all rows (bool)."""

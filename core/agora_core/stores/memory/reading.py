@@ -8,8 +8,8 @@ from agora_core.filters import Expression, compile_filter
 from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
-from agora_core.stores.memory_rows import IntArray, RowTable, TableView
-from agora_core.stores.memory_search import Ranked
+from agora_core.stores.memory.rows import IntArray, RowTable, TableView
+from agora_core.stores.memory.search import Ranked
 
 _REMEMBERED: Final = 256
 # Blocks take at most a sixteenth of what the vectors take, or this where that is more; none is larger than this.

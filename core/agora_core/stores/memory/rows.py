@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from agora_core.metadata_index.index import MetadataIndex, RowSet
 from agora_core.records import JSON, document_id_of
 from agora_core.similarity import Float64Array, exact_norms
-from agora_core.stores.memory_codes import CodesView, encode
-from agora_core.stores.memory_index import MetadataIndex, RowSet
+from agora_core.stores.memory.codes import CodesView, encode
 from agora_core.validation import Float32Array, RecordBatch
 
 IntArray = npt.NDArray[np.intp]
