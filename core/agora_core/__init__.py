@@ -79,7 +79,17 @@ _export(
 )
 _export("similarity", "cosine_similarity", "maximal_marginal_relevance", "relevance_score")
 _export("fusion", "reciprocal_rank_fusion", "relative_score_fusion")
-_export("chunking", "chunk_documents", "chunk_text")
+_export(
+    "chunking",
+    "Chunk",
+    "CodeChunker",
+    "MarkdownChunker",
+    "ProseChunker",
+    "RecordChunker",
+    "SentenceChunker",
+    "chunk_documents",
+    "chunk_text",
+)
 _export("ingestion", "aingest_chunks", "aingest_documents", "ingest_chunks", "ingest_documents")
 _export(
     "inject",
@@ -133,6 +143,12 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from agora_core import retrievers as retrievers
+    from agora_core.chunking import Chunk as Chunk
+    from agora_core.chunking import CodeChunker as CodeChunker
+    from agora_core.chunking import MarkdownChunker as MarkdownChunker
+    from agora_core.chunking import ProseChunker as ProseChunker
+    from agora_core.chunking import RecordChunker as RecordChunker
+    from agora_core.chunking import SentenceChunker as SentenceChunker
     from agora_core.chunking import chunk_documents as chunk_documents
     from agora_core.chunking import chunk_text as chunk_text
     from agora_core.embedders import (

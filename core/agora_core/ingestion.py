@@ -13,10 +13,9 @@ from typing import Any, Final
 from agora_core.calling import acall, call
 from agora_core.chunking import (
     DEFAULT_CHUNK_SIZE,
+    Chunker,
     check_document,
-    check_separator,
-    check_sizes,
-    chunks_of,
+    document_cutter,
     iterate_documents,
     without_nul,
 )
@@ -40,6 +39,7 @@ def ingest_documents(
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     overlap: int | None = None,
     separator: str | None = None,
+    chunker: Chunker | None = None,
     batch_size: int = DEFAULT_BATCH_SIZE,
     show_progress: bool = False,
 ) -> int:
@@ -60,6 +60,7 @@ def ingest_documents(
         chunk_size: see `chunk_text`, like `overlap` and `separator`.
         overlap: see `chunk_text`.
         separator: see `chunk_text`.
+        chunker: cuts the documents instead, see `chunk_documents`; its options are its own.
         batch_size: texts per call of the embedder, 1 or more.
         show_progress: show a bar of documents (extra `progress`); nothing is printed without it.
 
@@ -68,7 +69,7 @@ def ingest_documents(
         InvalidMetadataError: a document is not storable; the message names it.
         InvalidArgumentError: an argument is out of its range.
     """
-    cut = _Cutter(chunk_size, overlap, separator)
+    cut = _Cutter(chunk_size=chunk_size, overlap=overlap, separator=separator, chunker=chunker)
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
     return _run(plan, cut.whole_documents(documents), documents, show_progress)
 
@@ -82,11 +83,12 @@ async def aingest_documents(
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     overlap: int | None = None,
     separator: str | None = None,
+    chunker: Chunker | None = None,
     batch_size: int = DEFAULT_BATCH_SIZE,
     show_progress: bool = False,
 ) -> int:
     """Async twin of `ingest_documents`; takes an async iterator too."""
-    cut = _Cutter(chunk_size, overlap, separator)
+    cut = _Cutter(chunk_size=chunk_size, overlap=overlap, separator=separator, chunker=chunker)
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
     if isinstance(documents, AsyncIterable):
         return await _arun(plan, cut.awhole_documents(documents), documents, show_progress)
@@ -177,9 +179,8 @@ async def _steadily(documents: Iterable[WholeDocument]) -> AsyncIterator[WholeDo
 class _Cutter:
     """Turns documents into checked, cut ones, by checked options."""
 
-    def __init__(self, chunk_size: int, overlap: int | None, separator: str | None) -> None:
-        self._sizes = check_sizes(chunk_size, overlap)
-        self._separator = check_separator(separator)
+    def __init__(self, **chunking: Any) -> None:
+        self._chunks_of = document_cutter(**chunking)
 
     def whole_documents(self, documents: Iterable[IngestDocument]) -> Iterator[WholeDocument]:
         given = iterate_documents(documents)
@@ -202,7 +203,7 @@ class _Cutter:
 
     def _cut(self, document: IngestDocument, position: int) -> WholeDocument:
         checked = storable_document(document, position)
-        return WholeDocument(checked.id, chunks_of(checked, *self._sizes, self._separator))
+        return WholeDocument(checked.id, self._chunks_of(checked))
 
 
 def storable_document(document: Any, position: int) -> IngestDocument:

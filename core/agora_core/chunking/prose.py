@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from agora_core.chunking.windows import BLANKS, Measure, packed, prose_windows
 from agora_core.errors import InvalidArgumentError
-from agora_core.metadata import plain_text
-from agora_core.records import ChunkRecord, IngestDocument
 
 DEFAULT_CHUNK_SIZE: Final = 800
 DEFAULT_OVERLAP: Final = 100
-
-# Python's white space and U+FEFF: files with a byte order mark are common, and str.strip keeps it.
-BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\ufeff"
 
 
 def chunk_text(
@@ -45,39 +42,6 @@ def chunk_text(
     if not isinstance(text, str):
         raise InvalidArgumentError(f"text must be a str, got {type(text).__name__}")
     return _cut(text, size, lap, check_separator(separator))
-
-
-def chunk_documents(
-    documents: Iterable[IngestDocument],
-    *,
-    chunk_size: int = DEFAULT_CHUNK_SIZE,
-    overlap: int | None = None,
-    separator: str | None = None,
-) -> list[ChunkRecord]:
-    """Cut each document as `chunk_text` does; chunk n of document `d` has the id `d#n`, n from 0.
-
-    Source and metadata are those of the document. U+0000, which extracted PDFs hold and databases refuse, is removed
-    from text and source first. A document without text gives no chunk.
-
-    Raises:
-        InvalidArgumentError: an argument is out of its range, or something given is no document.
-    """
-    size, lap = check_sizes(chunk_size, overlap)
-    mark = check_separator(separator)
-    chunks: list[ChunkRecord] = []
-    for position, document in enumerate(iterate_documents(documents)):
-        chunks += chunks_of(check_document(document, position), size, lap, mark)
-    return chunks
-
-
-def chunks_of(document: IngestDocument, size: int, overlap: int, separator: str) -> list[ChunkRecord]:
-    """Cut one checked document by checked sizes."""
-    key, text, source = plain_text(document.id), plain_text(without_nul(document.text)), document.source
-    source = source if source is None else plain_text(without_nul(source))
-    return [
-        ChunkRecord(f"{key}#{number}", piece, source, document.metadata)
-        for number, piece in enumerate(_cut(text, size, overlap, separator))
-    ]
 
 
 def without_nul(text: str) -> str:
@@ -120,79 +84,18 @@ def check_separator(separator: Any) -> str:
     return separator
 
 
-def iterate_documents(documents: Any) -> Iterable[Any]:
-    """Return `documents` where it can be iterated as a list of documents.
-
-    Raises:
-        InvalidArgumentError: it is one document or one text, or cannot be iterated.
-    """
-    if isinstance(documents, (str, bytes, IngestDocument)) or not isinstance(documents, Iterable):
-        raise InvalidArgumentError(f"documents must be a list of IngestDocument, got {type(documents).__name__}")
-    return documents
-
-
-def check_document(document: Any, position: int) -> IngestDocument:
-    """Return `document` where it has the shape of one: str id and text, str or no source.
-
-    Raises:
-        InvalidArgumentError: it has not.
-    """
-    kinds = [type(getattr(document, name, None)) for name in ("id", "text")]
-    source = getattr(document, "source", None)
-    if not all(issubclass(kind, str) for kind in kinds) or not hasattr(document, "metadata"):
-        raise InvalidArgumentError(
-            f"documents[{position}] must be an IngestDocument with a str id and a str text, "
-            f"got {type(document).__name__}"
-        )
-    if source is not None and not isinstance(source, str):
-        raise InvalidArgumentError(f"documents[{position}]: source must be a str or None, got {type(source).__name__}")
-    checked: IngestDocument = document
-    return checked
-
-
 def _cut(text: str, size: int, overlap: int, separator: str) -> list[str]:
-    return _pack_records(text, size, overlap, separator) if separator else _cut_prose(text, size, overlap)
+    if separator:
+        records = [record for part in text.split(separator) if (record := part.strip(BLANKS))]
+        return [separator.join(records[first:end]) for first, end in pack_records(records, size, overlap, separator)]
+    windows = prose_windows(text, (0, len(text)), size, overlap, len, False)
+    return [piece for start, end in windows if (piece := text[start:end].strip(BLANKS))]
 
 
-def _cut_prose(text: str, size: int, overlap: int) -> list[str]:
-    text = text.strip(BLANKS)
-    length = len(text)
-    if length <= size:
-        return [text] if text else []
-    pieces: list[str] = []
-    find = text.rfind
-    first = size // 2 + 1  # the first place strictly beyond half of the window
-    start = 0
-    while (end := start + size) < length:
-        # The original also looks for ". ", which never wins: the space in it stands one place later.
-        place = find(" ", start + first, end)
-        place = max(place, find("\n\n", max(place, start + first), end))
-        cut = end if place < 0 else place + 1
-        piece = text[start:cut].strip(BLANKS)
-        if piece:
-            pieces.append(piece)
-        start = max(cut - overlap, start + 1)
-    piece = text[start:].strip(BLANKS)
-    if piece:
-        pieces.append(piece)
-    return pieces
-
-
-def _pack_records(text: str, size: int, overlap: int, separator: str) -> list[str]:
-    records = [record for part in text.split(separator) if (record := part.strip(BLANKS))]
-    gap = len(separator)
-    pieces: list[str] = []
-    start, stop = 0, 0
-    while stop < len(records):
-        length = len(records[start])
-        stop = start + 1
-        while stop < len(records) and length + gap + len(records[stop]) <= size:
-            length += gap + len(records[stop])
-            stop += 1
-        pieces.append(separator.join(records[start:stop]))
-        # Carry whole records from the end of this chunk into the next, never its first: each chunk starts later.
-        carried, room = stop, overlap
-        while carried - 1 > start and (room := room - len(records[carried - 1]) - gap) >= 0:
-            carried -= 1
-        start = carried
-    return pieces
+def pack_records(
+    records: Sequence[str], size: int, overlap: int, separator: str, measure: Measure = len
+) -> Iterator[tuple[int, int]]:
+    """Pack whole records into chunks; give the first and the end of each."""
+    gap = measure(separator)
+    ends = [0, *itertools.accumulate(measure(record) + gap for record in records)]
+    return packed(len(records), lambda first, end: ends[end] - ends[first] - gap, size, overlap, gap=gap)
