@@ -419,3 +419,61 @@ def test_what_a_mapping_becomes_is_not_remembered_under_what_it_was(monkeypatch:
     keyword.retrieve("words", filter=shared)
     assert [passage.id for passage in store.search([1.0, 0.0], top_k=9, filter={"tenant": "a"})] == ["a"]
     assert [passage.id for passage in keyword.retrieve("words", filter={"tenant": "a"})] == ["a"]
+
+
+OPERATORS: tuple[Any, ...] = (
+    {"$in": ["a"]},
+    {"$ne": ""},
+    {"$not": {"$in": []}},
+    {"$gte": 1, "$lt": 3},
+    {"$exists": True},
+    {"$like": "%"},
+    [{"$eq": "a"}],
+    ["a", [{"$ne": "b"}]],
+    {"inner": {"$nin": []}},
+    {"inner": [{"deeper": {"$between": [1, 2]}}]},
+    {Loud("$ne"): 1},
+)
+
+
+@pytest.mark.parametrize("value", OPERATORS, ids=repr)
+def test_operators_of_other_systems_are_no_values(value: Any) -> None:
+    """Data read as syntax, the other way round: as an object to compare with it matched nothing, negated everything."""
+    store = MemoryVectorStore(dimension=1)
+    store.upsert([VectorRecord("r#0", "text", [1.0], None, {"k": "a"})])
+    for call in (
+        lambda: compile_filter({"k": value}),
+        lambda: all_of({"j": 1, "k": value}),
+        lambda: not_({"k": value}),
+        lambda: matches_filter({}, {"k": value}),
+        lambda: conjoin({"j": 1}, {"k": value}),
+        lambda: store.scoped({"k": value}),
+        lambda: store.search([1.0], top_k=1, filter={"k": value}),
+        lambda: store.count({"k": value}),
+    ):
+        with pytest.raises(
+            InvalidFilterError, match=r"operator '\$\w+', inside an object, and a mapping filter has none: write "
+        ):
+            call()
+
+
+@pytest.mark.parametrize("filter", [{"$or": [{"k": "a"}]}, {"$and": []}, {"$not": {"k": "a"}}, {"$nor": [{"k": 1}]}])
+def test_operators_around_filters_are_no_keys(filter: Any) -> None:
+    if filter == {"$and": []}:
+        assert compile_filter(filter) == any_of()
+        return
+    with pytest.raises(InvalidFilterError, match=r"write (all|any|not)_"):
+        not_(filter)
+
+
+@pytest.mark.parametrize("value", [{}, {"$ref": "x"}, {"$in": 1, "plain": 2}, {"a": {"$schema": "x", "$in": 1}}, "$in"])
+def test_other_objects_are_compared_as_they_stand(value: Any) -> None:
+    assert matches_filter({"k": value}, {"k": value})
+    assert not matches_filter({"k": "a"}, {"k": value})
+
+
+def test_a_field_compares_with_such_an_object_literally() -> None:
+    stored = {"k": {"$in": ["a"]}, "l": [{"$ne": 1}]}
+    assert matches_filter(stored, field("k") == {"$in": ["a"]})
+    assert matches_filter(stored, field("l").contains_any([{"$ne": 1}]))
+    assert not matches_filter({"k": "a"}, field("k") == {"$in": ["a"]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from agora_core.errors import InvalidFilterError
 from agora_core.filters.expressions import (
@@ -262,6 +262,7 @@ def _entries(filter: Any) -> list[tuple[str, Literal | list[Literal]]]:
         name = plain_text(key)
         _check_text(name, "a filter key")
         where = f"filter[{name if len(name) <= 60 else name[:57] + '...'!r}]"
+        _refuse_operators(name, value, where)
         if isinstance(value, Expression):
             raise InvalidFilterError(f"{where} is an expression; combine it with all_of(mapping, expression)")
         if isinstance(value, (list, tuple)):
@@ -269,6 +270,58 @@ def _entries(filter: Any) -> list[tuple[str, Literal | list[Literal]]]:
         else:
             entries.append((name, Literal(value, where=where)))
     return entries
+
+
+def _refuse_operators(key: str, value: Any, where: str) -> None:
+    """Refuse operators of other systems' filters, at any depth: as data they would match nothing, negated everything.
+
+    Raises:
+        InvalidFilterError: the value holds an object that is not empty and whose keys are all such operators.
+    """
+    if isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and not all(type(v) is str for v in value)):
+        # With a bound, for a value may hold itself; what is too deep is refused as a literal.
+        pending: list[tuple[Any, int]] = [({key: value} if key in _COMBINING else value, 0)]
+        while pending:
+            inner, depth = pending.pop()
+            if depth > MAX_DEPTH:
+                continue
+            if isinstance(inner, Mapping):
+                names = list(inner)
+                if names and all(isinstance(name, str) and plain_text(name) in _FOREIGN for name in names):
+                    instead = _FOREIGN[plain_text(names[0])]
+                    raise InvalidFilterError(
+                        f"{where} holds the operator {names[0]!r} inside an object, and a mapping filter has none: "
+                        f"write {instead}; field({key!r}, literal=True) == {{...}} compares with such an object"
+                    )
+                pending += [(item, depth + 1) for item in inner.values()]
+            elif isinstance(inner, (list, tuple)):
+                pending += [(item, depth + 1) for item in inner if isinstance(item, (Mapping, list, tuple))]
+
+
+_COMBINING: Final = frozenset(("$and", "$or", "$not", "$nor"))
+# The operators of LangChain's filters, and what says the same here.
+_FOREIGN: Final = {
+    "$eq": "field(key) == value",
+    "$ne": "field(key) != value",
+    "$lt": "field(key) < value",
+    "$lte": "field(key) <= value",
+    "$gt": "field(key) > value",
+    "$gte": "field(key) >= value",
+    "$in": "field(key).in_([...])",
+    "$nin": "field(key).not_in([...])",
+    "$between": "field(key).between(low, high)",
+    "$exists": "field(key).exists()",
+    "$like": "field(key).matches_text(text)",
+    "$ilike": "field(key).matches_text(text, case_sensitive=False)",
+    "$regex": "field(key).matches_text(text)",
+    "$contains": "field(key).contains_any([...])",
+    "$not_contains": "not_(field(key).contains_any([...]))",
+    "$all": "field(key).contains_all([...])",
+    "$and": "all_of(...)",
+    "$or": "any_of(...)",
+    "$not": "not_(...)",
+    "$nor": "not_(any_of(...))",
+}
 
 
 def _condition(key: str, entry: Literal | list[Literal]) -> Expression:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
-from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
+from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
+from agora_core.stores.facets import check_facets, count_facets, most_frequent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -123,6 +124,25 @@ class BaseVectorStore(ABC):
     def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
         """Iterate over the matching records in code-point order of ids, in bounded memory."""
 
+    def facets(
+        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
+    ) -> list[tuple[JSON, int]]:
+        """Return the values of a metadata key with the number of matching records that have each, exactly.
+
+        Most frequent first, equal counts in code-point order of the values' JSON (sorted keys, no spaces, not
+        escaped). Each distinct member of a list counts once a record; `1` and `1.0` are one value, given as `1`.
+
+        Args:
+            key: as `field` reads it: a dot steps into an object, a list of str is one segment an item.
+            filter: a mapping or an expression; None counts over all records.
+            limit: the most values to return, 1 or more.
+
+        Raises:
+            InvalidFilterError, InvalidArgumentError: an argument is not as described.
+        """
+        path, most = check_facets(key, limit)
+        return most_frequent(count_facets((record.metadata for record in self.scan(filter)), path).items(), most)
+
     def close(self) -> None:  # noqa: B027 - a store that opened nothing has nothing to do
         """Release what this store opened itself. Closing twice is allowed."""
 
@@ -178,6 +198,12 @@ class BaseVectorStore(ABC):
     async def acount(self, filter: AnyFilter | None = None) -> int:
         """Async twin of `count`."""
         return await asyncio.to_thread(self.count, filter)
+
+    async def afacets(
+        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
+    ) -> list[tuple[JSON, int]]:
+        """Async twin of `facets`."""
+        return await asyncio.to_thread(self.facets, key, filter=filter, limit=limit)
 
     async def ascan(self, filter: AnyFilter | None = None) -> AsyncIterator[VectorRecord]:
         """Async twin of `scan`."""

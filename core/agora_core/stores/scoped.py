@@ -233,6 +233,22 @@ class ScopedVectorStore(BaseVectorStore):
         """Async twin of `count`."""
         return int(await acall(self._store, "count", self._narrow(filter)))
 
+    def facets(
+        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
+    ) -> list[tuple[JSON, int]]:
+        """Count the values of a metadata key in scope; see `BaseVectorStore.facets`."""
+        if not hasattr(self._store, "facets") and not hasattr(self._store, "afacets"):
+            return super().facets(key, filter=filter, limit=limit)
+        return list(call(self._store, "facets", key, filter=self._narrow(filter), limit=limit))
+
+    async def afacets(
+        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
+    ) -> list[tuple[JSON, int]]:
+        """Async twin of `facets`."""
+        if not hasattr(self._store, "facets") and not hasattr(self._store, "afacets"):
+            return await super().afacets(key, filter=filter, limit=limit)
+        return list(await acall(self._store, "facets", key, filter=self._narrow(filter), limit=limit))
+
     def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
         """Iterate over what matches in scope."""
         records: Iterator[VectorRecord] = call(self._store, "scan", self._narrow(filter))

@@ -48,7 +48,8 @@ _DEEPEST: Final = 32
 class CompiledFilter:
     """A filter for Qdrant: `tokens` selects by tokens what matches, and more where `exact` is False; `matches` decides.
 
-    `tokens` is None where every point is selected. `denies` says that nothing can match and nothing need be asked.
+    `tokens` is None where every point is selected, and nowhere else: a filter that matches nothing has a Filter that
+    selects nothing, which Qdrant itself can only read so. `denies` says that nothing need be asked at all.
     A point that another writer left without tokens is selected by `candidates` and not by `own`.
     """
 
@@ -81,6 +82,11 @@ def without_tokens() -> models.Filter:
     return qdrant_models().Filter(must_not=[_has_tokens()])  # type: ignore[no-any-return]
 
 
+def _nothing() -> Any:
+    """Return the condition that holds for no point: its id is among none."""
+    return qdrant_models().HasIdCondition(has_id=[])
+
+
 def _everything(metadata: Any) -> bool:
     return True
 
@@ -110,7 +116,7 @@ def compile_for_qdrant(filter: AnyFilter | None) -> CompiledFilter:
     if expression == TRUE:
         return NO_FILTER
     if expression == FALSE:
-        return CompiledFilter(None, True, predicate(expression), denies=True)
+        return CompiledFilter(conjunction([_nothing()]), True, predicate(expression), denies=True)
     compiler = _Compiler()
     condition = compiler.superset(expression)
     return CompiledFilter(
@@ -143,6 +149,9 @@ class _Compiler:
         if isinstance(node, Not):
             return self.superset(node.child, negated=not negated, depth=depth)
         if isinstance(node, (And, Or)):
+            if not node.children:
+                # An empty list of alternatives would be read as no condition.
+                return None if isinstance(node, And) is not negated else _nothing()
             if depth == _DEEPEST:
                 self.exact = False
                 return None

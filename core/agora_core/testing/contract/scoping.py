@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agora_core.errors import (
     AgoraError,
     ScopeViolationError,
     UnsafeRemovalError,
 )
 from agora_core.filters import any_of, field, not_
+from agora_core.protocols import AnyFilter
 from agora_core.testing.contract.base import Caller, ContractBase, record
 
 
@@ -47,6 +50,26 @@ class ScopingLaws(ContractBase):
         assert view.replace_documents(["x", "y"], []) == 0
         assert [r.id for r in store.scan()] == ["x#1", "y#0"]
         assert view.remove("x") == 0
+
+    def test_scope_that_denies_everything_touches_nothing(self, store: Caller) -> None:
+        """An actor without a single right sees, counts, changes and removes nothing, by any call."""
+        self.need("get", "delete", "remove_where", "update_metadata", "count", "replace_documents", "scan")
+        store.upsert([record("x#0", metadata={"t": "a"}), record("y#0")])
+        whole = store.scan()
+        denials: tuple[AnyFilter, ...] = ({"t": []}, any_of(), not_({}), {"t": [], "u": 1})
+        for deny in denials:
+            for view in (store.of(store.scoped(deny)), store.of(store.scoped({"t": "a"}).scoped(deny))):
+                assert view.replace_documents(["x", "y"], []) == 0
+                with pytest.raises(ScopeViolationError):
+                    view.replace_documents(["x"], [record("x#0")])
+                with pytest.raises(ScopeViolationError):
+                    view.upsert([record("z#0")])
+                assert view.delete(["x#0", "y#0"]) == view.remove("x") == view.remove_where({"t": "a"}) == 0
+                assert view.update_metadata("x", {"t": "b"}) == 0
+                assert view.get(["x#0"]) == view.scan() == view.search([1, 0, 0], top_k=5) == []
+                assert view.count() == 0
+                assert view.list_documents() == view.list_document_ids() == view.facets("t") == []
+                assert store.scan() == whole
 
     def test_scope_refuses_writes_outside(self, store: Caller) -> None:
         """A record outside the scope, a take-over of one that lies outside, and a move out: each refused, whole."""

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
+from typing import Any, Final
 
 import pytest
 
+from agora_core.errors import AgoraError
 from agora_core.filters import all_of, any_of, field, matches_filter
 from agora_core.protocols import AnyFilter
 from agora_core.testing.contract.base import Caller, ContractBase, Opener, record
 from agora_core.testing.examples import FILTER_EXAMPLES, METADATA_EXAMPLES
+
+_ABSENT: Final = object()
+
+
+def _facet_text(value: Any) -> str:
+    """Return the JSON of a value as facets are told apart and ordered by it: a whole number is an int."""
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, float) and item.is_integer() and abs(item) < 2**63:
+            return int(item)
+        if isinstance(item, dict):
+            return {key: plain(inner) for key, inner in item.items()}
+        return [plain(inner) for inner in item] if isinstance(item, list) else item
+
+    return json.dumps(plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 class SearchingLaws(ContractBase):
@@ -110,6 +128,37 @@ class SearchingLaws(ContractBase):
             assert store.remove_where(deny) == 0
         assert store.count() == 3
         assert store.count({}) == 3
+
+    def test_facets_are_exact(self, store: Caller) -> None:
+        """Counts of values, each member of a list once a record, under filter and scope, ties by their JSON."""
+        self.need("facets")
+        store.upsert([record(f"{n:02}#0", metadata=metadata) for n, metadata in enumerate(METADATA_EXAMPLES)])
+        filters: tuple[Any, ...] = (None, {}, {"k": []}, field("k") > 0, any_of({"k": ["a"]}, {"j": 2}))
+        for filter in filters:
+            chosen = [m for m in METADATA_EXAMPLES if filter is None or matches_filter(m, filter)]
+            for key in ("k", "j", "k.a", ["k.a"], ["k", "a.b"], "none", "", ['it\'s "q"']):
+                counts: dict[str, int] = {}
+                for metadata in chosen:
+                    place: Any = metadata
+                    for segment in field(key).path:
+                        place = place.get(segment, _ABSENT) if isinstance(place, dict) else _ABSENT
+                    values = place if isinstance(place, list) else [] if place is _ABSENT else [place]
+                    for text in dict.fromkeys(map(_facet_text, values)):
+                        counts[text] = counts.get(text, 0) + 1
+                ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+                for limit in (1, 3, 100):
+                    found = store.facets(key, filter=filter, limit=limit)
+                    assert [(_facet_text(value), n) for value, n in found] == ranked[:limit], (key, filter)
+                view = store.of(store.scoped({"j": 2}))
+                inside = {_facet_text(value): n for value, n in view.facets(key, filter=filter, limit=100)}
+                assert set(inside) <= set(counts)
+                assert all(n <= counts[text] for text, n in inside.items())
+        assert store.of(store.scoped({"j": 2})).facets("k") == [("ab", 1), ("b", 1)]
+        assert store.facets("none", limit=1) == []
+        for bad in (0, -1, True, "1"):
+            with pytest.raises(AgoraError):
+                store.facets("k", limit=bad)
+        self.fails(lambda: store.facets([]), AgoraError)
 
     def test_list_documents(self, store: Caller) -> None:
         """Documents stand in code-point order, each with the metadata of its chunk with the smallest number."""

@@ -12,7 +12,7 @@ from qdrant_client.local.payload_filters import check_filter
 
 from agora_core.errors import InvalidFilterError, UnsupportedFilterError
 from agora_core.filters import Expression, all_of, any_of, field, matches_filter, not_
-from agora_core.filters.expressions import Compare, Not
+from agora_core.filters.expressions import And, Compare, Not, Or
 from agora_core.filters.literals import Literal
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, compile_for_qdrant
 from agora_core.stores.qdrant.numbers import number_parts
@@ -27,7 +27,7 @@ TOKENS = f"agora.{slot_of('k')}.t"
 
 def selects(compiled: CompiledFilter, metadata: Any) -> bool:
     if compiled.tokens is None:
-        return not compiled.denies
+        return True
     payload = point_payload("r#0", "text", None, metadata)
     chosen = check_filter(compiled.tokens, payload, "r", {})
     assert check_filter(compiled.candidates, payload, "r", {}) is chosen
@@ -83,6 +83,19 @@ def test_no_filter_and_an_empty_one_ask_for_everything() -> None:
 @pytest.mark.parametrize("deny", [{"k": []}, {"k": [], "t": 1}, any_of(), field("k").in_([])])
 def test_a_deny_asks_nothing(deny: Any) -> None:
     assert compile_for_qdrant(deny).denies
+
+
+@pytest.mark.parametrize(
+    "deny",
+    [{"k": []}, any_of(), not_(all_of()), And((Or(()), field("k") == 1)), Not(And(())), Or((Or(()), Not(And(()))))],
+)
+def test_nothing_is_said_by_a_filter_of_its_own(deny: Any) -> None:
+    """Where "nothing" was told by None, as "everything" is, a deny-all scope let a replace delete every chunk."""
+    compiled = compile_for_qdrant(deny)
+    assert compiled.exact
+    records: tuple[Any, ...] = ({}, {"k": 1}, {"k": []})
+    for metadata in records:
+        assert not selects(compiled, metadata)
 
 
 def test_equality_is_one_token() -> None:
