@@ -452,7 +452,7 @@ def test_operators_of_other_systems_are_no_values(value: Any) -> None:
         lambda: store.count({"k": value}),
     ):
         with pytest.raises(
-            InvalidFilterError, match=r"operator '\$\w+', inside an object, and a mapping filter has none: write "
+            InvalidFilterError, match=r"operator '\$\w+' inside an object, .* has none: write "
         ):
             call()
 
