@@ -451,9 +451,7 @@ def test_operators_of_other_systems_are_no_values(value: Any) -> None:
         lambda: store.search([1.0], top_k=1, filter={"k": value}),
         lambda: store.count({"k": value}),
     ):
-        with pytest.raises(
-            InvalidFilterError, match=r"operator '\$\w+' inside an object, .* has none: write "
-        ):
+        with pytest.raises(InvalidFilterError, match=r"operator '\$\w+' inside an object, .* has none: write "):
             call()
 
 
