@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -17,10 +18,25 @@ from agora_core.stores.facets import check_facets, count_facets, most_frequent
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from agora_core.filters import Expression
     from agora_core.stores.scoped import ScopedVectorStore
 
 StoreT = TypeVar("StoreT", bound="BaseVectorStore")
 OnWrite = Literal["check", "stamp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What `check` found out about a store. No secret is in it: no password, no value of a record."""
+
+    ok: bool
+    """Whether the store answers and is as it was told to be."""
+    detail: str
+    """One sentence: what is wrong, or that nothing is."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of what is behind the store, by name (`server`, `pgvector`, ...)."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Numbers that the store can tell cheaply, by name (`records`, ...)."""
 
 
 class BaseVectorStore(ABC):
@@ -35,6 +51,19 @@ class BaseVectorStore(ABC):
     """`cosine`, `l2` or `inner`."""
     dimension: int | None
     """The length of embeddings; None until the first record tells it."""
+
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds this store: None where nothing does, else the whole conjunction of all views stacked here.
+
+        Whoever keeps something beside a store takes its bound from here.
+        """
+        return None
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace that ids seen through this store live in; None for none."""
+        return None
 
     @abstractmethod
     def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
