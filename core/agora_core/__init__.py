@@ -90,6 +90,15 @@ _export(
     "chunk_documents",
     "chunk_text",
 )
+_export(
+    "files",
+    "FileChunker",
+    "FilePart",
+    "UnreadableFileError",
+    "UnsupportedContentTypeError",
+    "read_files",
+    "watch_files",
+)
 _export("ingestion", "aingest_chunks", "aingest_documents", "ingest_chunks", "ingest_documents")
 _export(
     "inject",
@@ -214,6 +223,12 @@ if TYPE_CHECKING:
     from agora_core.errors import (
         UnsupportedOperationError as UnsupportedOperationError,
     )
+    from agora_core.files import FileChunker as FileChunker
+    from agora_core.files import FilePart as FilePart
+    from agora_core.files import UnreadableFileError as UnreadableFileError
+    from agora_core.files import UnsupportedContentTypeError as UnsupportedContentTypeError
+    from agora_core.files import read_files as read_files
+    from agora_core.files import watch_files as watch_files
     from agora_core.filters import (
         Expression as Expression,
     )

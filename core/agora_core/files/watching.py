@@ -1,0 +1,53 @@
+"""Follow a folder: be told when its files have changed and no more do."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Union
+
+from agora_core.errors import InvalidArgumentError
+from agora_core.extras import require
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def watch_files(
+    paths: PathLike | Iterable[PathLike], *, settle: float = 1.0, stop: threading.Event | None = None
+) -> Iterator[set[Path]]:
+    """Give an empty set at once, then the paths that changed, each time that changes have settled (extra `watch`).
+
+    To keep an index in step with a folder, sync at each turn:
+
+        for _ in watch_files("docs"):
+            sync_documents(read_files("docs"), embedder=embedder, store=store)
+
+    Args:
+        paths: folders or files that exist.
+        settle: seconds without a change after which changes count as settled, above 0.
+        stop: set it to end; without one the iteration ends with the process.
+
+    Raises:
+        FileNotFoundError: a path does not exist.
+        InvalidArgumentError: `settle` is not above 0.
+    """
+    watchfiles = require("watchfiles", extra="watch")
+    if isinstance(settle, bool) or not isinstance(settle, (int, float)) or not settle > 0:
+        raise InvalidArgumentError(f"settle must be a number of seconds above 0, got {settle!r}")
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    for path in given:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"path {os.fspath(path)!r} does not exist; give folders and files that do")
+    milliseconds = int(settle * 1000)
+    turns = watchfiles.watch(
+        *given, debounce=max(milliseconds * 16, 1600), step=milliseconds, stop_event=stop, yield_on_timeout=False
+    )
+
+    def settled() -> Iterator[set[Path]]:
+        yield set()
+        for changes in turns:
+            yield {Path(path) for _, path in changes}
+
+    return settled()
