@@ -99,6 +99,7 @@ _export(
     "read_files",
     "watch_files",
 )
+_export("media", "MediaIngestion", "MediaRef", "MediaResult")
 _export("ingestion", "aingest_chunks", "aingest_documents", "ingest_chunks", "ingest_documents")
 _export(
     "inject",
@@ -310,6 +311,9 @@ if TYPE_CHECKING:
     from agora_core.keyword import (
         suggest_tokenizer as suggest_tokenizer,
     )
+    from agora_core.media import MediaIngestion as MediaIngestion
+    from agora_core.media import MediaRef as MediaRef
+    from agora_core.media import MediaResult as MediaResult
     from agora_core.metadata import (
         UNSET as UNSET,
     )

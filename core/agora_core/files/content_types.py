@@ -66,7 +66,7 @@ def detected_content_type(data: bytes, name: str) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    return head.startswith(_UNICODE_MARKS) or not head.translate(None, _CONTROLS) != head
+    return head.startswith(_UNICODE_MARKS) or head.translate(None, _CONTROLS) == head
 
 
 def _zipped(data: bytes) -> str:

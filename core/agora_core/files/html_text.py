@@ -6,19 +6,23 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-_LEFT_OUT: Final = frozenset(
-    ["script", "style", "template", "noscript", "svg", "math", "iframe", "object", "nav", "aside", "footer", "select", "button", "head"]
-)
-_VOID: Final = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
-_BLOCKS: Final = frozenset(
-    ["address", "article", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "li", "main", "menu", "ol", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tr", "ul"]
-)
+_LEFT: Final = "script style template noscript svg math iframe object nav aside footer select button head"
+_LEFT_OUT: Final = frozenset(_LEFT.split())
+_EMPTY: Final = "area base br col embed hr img input link meta source track wbr"
+_VOID: Final = frozenset(_EMPTY.split())
+_CELLS: Final = frozenset(("td", "th"))
+_LINES: Final = frozenset(("li", "tr", "dt", "dd"))
+_NAMES: Final = """
+address article blockquote body caption center details div dl fieldset figcaption figure form h1 h2 h3 h4 h5 h6 header
+hr html main menu ol p pre section summary table tbody tfoot thead title ul
+"""
+_BLOCKS: Final = frozenset(_NAMES.split())
 _HIDDEN_STYLE: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _BLANKS: Final = re.compile(r"[^\S\n]+")
 
 
 def html_to_text(source: str) -> str:
-    """Return the text of a page: blocks on lines of their own, headings as `# ...`, items as `- ...`, cells by ` | `."""
+    """Return the text of a page: a line or more a block, headings as `# ...`, items as `- ...`, ` | ` between cells."""
     parser = _Text()
     parser.feed(source)
     parser.close()
@@ -66,19 +70,19 @@ class _Text(HTMLParser):
             return
         if tag == "pre":
             self._pre = max(0, self._pre - 1)
-        if tag in ("td", "th"):
-            self._pieces.append(" | ")
-        elif tag in _BLOCKS:
-            self._pieces.append("\n" if tag in ("li", "tr", "dt", "dd") else "\n\n")
+        if tag in _LINES or tag in _BLOCKS:
+            self._pieces.append("\n" if tag in _LINES else "\n\n")
 
     def handle_data(self, data: str) -> None:
         if not self._left_out or self._left_out[-1] == "":
-            self._pieces.append(data if self._pre else re.sub(r"\s+", " ", data))
+            # Blanks that count are hidden from what squeezes the others.
+            kept = data.replace("\x00", "").replace(" ", "\x00")
+            self._pieces.append(kept if self._pre else re.sub(r"\s+", " ", data))
 
     def text(self) -> str:
-        joined = _BLANKS.sub(" ", "".join(self._pieces)) if not self._pre else "".join(self._pieces)
-        lines = (line.strip().removesuffix("|").rstrip() for line in joined.split("\n"))
-        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+        joined = _BLANKS.sub(" ", "".join(self._pieces))
+        lines = (line.strip().removeprefix("| ") for line in joined.split("\n"))
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip().replace("\x00", " ")
 
 
 def _opening(tag: str) -> str:
@@ -86,9 +90,16 @@ def _opening(tag: str) -> str:
         return f"\n\n{'#' * int(tag[1])} "
     if tag == "li":
         return "\n- "
-    if tag == "br":
+    if tag in _CELLS:
+        return " | "
+    if tag == "br" or tag in _LINES:
         return "\n"
-    return "\n" if tag in ("tr", "dt", "dd") else "\n\n" if tag in _BLOCKS and tag not in ("td", "th") else ""
+    return "\n\n" if tag in _BLOCKS else ""
+
+
+def _is_hidden(attributes: dict[str, str | None]) -> bool:
+    style = attributes.get("style") or ""
+    return "hidden" in attributes or attributes.get("aria-hidden") == "true" or bool(_HIDDEN_STYLE.search(style))
 
 
 def stripped_html(source: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import queue
@@ -105,28 +106,22 @@ class _Child:
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                try:
+                with contextlib.suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass
 
 
 def _send(stdin: IO[bytes], head: bytes, data: bytes) -> None:
-    try:
+    # Where the process is gone, whoever waits for its answer sees that.
+    with contextlib.suppress(OSError, ValueError):
         stdin.write(head)
         stdin.write(data)
         stdin.flush()
-    except (OSError, ValueError):
-        # The process is gone; whoever waits for its answer sees that.
-        pass
 
 
 def _receive(stdout: IO[bytes], answers: queue.Queue[bytes]) -> None:
-    try:
+    with contextlib.suppress(OSError, ValueError):
         for line in stdout:
             answers.put(line)
-    except (OSError, ValueError):
-        pass
     answers.put(b"")
 
 

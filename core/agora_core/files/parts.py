@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from agora_core.errors import AgoraError
+from agora_core.errors import AgoraError, InvalidArgumentError
 from agora_core.records import Metadata
 
 SkipReason = Literal[
@@ -25,6 +25,17 @@ class FilePart:
 
 Reader = Callable[[bytes, str], "str | Iterable[FilePart]"]
 """Turns the bytes of a file and its content type into its text, or into its parts."""
+
+
+def check_max_bytes(max_bytes: Any) -> int:
+    """Return `max_bytes`, checked.
+
+    Raises:
+        InvalidArgumentError: it is not an int of 0 or more.
+    """
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
+        raise InvalidArgumentError(f"max_bytes must be an int of 0 or more, got {max_bytes!r}")
+    return max_bytes
 
 
 class UnreadableFileError(AgoraError, ValueError):

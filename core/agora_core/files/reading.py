@@ -7,19 +7,19 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Final, Union
+from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.extras import require
 from agora_core.files.content_types import detected_content_type
-from agora_core.files.parts import TOO_LARGE, UnreadableFileError
+from agora_core.files.parts import TOO_LARGE, UnreadableFileError, check_max_bytes
 from agora_core.files.registry import GivenReaders, Readers
 from agora_core.metadata import copy_metadata
 from agora_core.records import IngestDocument, Metadata
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = str | os.PathLike[str]
 OnSkip = Callable[[PurePath, str], object]
-FileMetadata = Union[Metadata, Callable[[PurePath], "Metadata | None"]]
+FileMetadata = Metadata | Callable[[PurePath], Metadata | None]
 DEFAULT_MAX_BYTES: Final = 50_000_000
 
 _MAGIC: Final = frozenset("*?[")
@@ -47,15 +47,14 @@ def read_files(
         max_bytes: of a file, and of what it unpacks to; a larger one is skipped.
         readers: functions of bytes and content type to a text or to `FilePart`s, by content type or family (`audio/*`).
         on_skip: called with the path and the reason of each file that was skipped: `unsupported-type`, `too-large`,
-            `empty-text`, `encrypted`, `unreadable`, `timeout`, `not-a-file`, `hidden` or `outside`, and after a colon what
-            more is known.
+            `empty-text`, `encrypted`, `unreadable`, `timeout`, `not-a-file`, `hidden` or `outside`, and after a colon
+            what more is known.
 
     Raises:
         FileNotFoundError: a path does not exist, or a pattern matches nothing; at once, before anything is read.
         InvalidArgumentError: an argument is not as described; or, while reading, two files have the same id.
     """
-    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 0:
-        raise InvalidArgumentError(f"max_bytes must be an int of 0 or more, got {max_bytes!r}")
+    check_max_bytes(max_bytes)
     if metadata is not None and not callable(metadata) and not isinstance(metadata, Mapping):
         raise InvalidArgumentError(f"metadata must be a mapping or a function of a path, got {metadata!r}")
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
@@ -78,12 +77,12 @@ def _roots(path: PathLike) -> Iterator[tuple[Any, Any]]:
         yield system, place
         return
     if os.path.lexists(name) or not _MAGIC & set(name):
-        if not os.path.exists(name):
+        if not Path(name).exists():
             raise FileNotFoundError(f"path {name!r} does not exist; give paths of files and folders that do")
         root = Path(name)
         yield (root, root if root.is_dir() else root.parent)
         return
-    found = sorted(glob.glob(name, recursive=True))
+    found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 # pathlib takes no absolute pattern
     if not found:
         raise FileNotFoundError(f"no file matches {name!r}; a pattern such as 'docs/**/*.md' must match one")
     fixed = []
@@ -172,8 +171,8 @@ class _Reading:
         earlier = self._taken.setdefault(key, path)
         if earlier is not path:
             raise InvalidArgumentError(
-                f"the files {str(earlier)!r} and {str(path)!r} would both have the id {key!r}; give the folder that holds "
-                "both, so that their ids differ"
+                f"the files {str(earlier)!r} and {str(path)!r} would both have the id {key!r}; give the folder that "
+                "holds both, so that their ids differ"
             )
         try:
             parts = self._readers.read(data, detected_content_type(data, path.name))

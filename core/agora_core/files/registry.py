@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Union
+from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.files.content_types import DOCX, ENCRYPTED_OFFICE, EPUB, PDF, PPTX, XLSX, normalized_content_type
@@ -11,7 +11,7 @@ from agora_core.files.isolation import read_apart
 from agora_core.files.parts import FilePart, Reader, UnreadableFileError, UnsupportedContentTypeError
 from agora_core.files.text_readers import read_json, read_mail, read_table, read_text
 
-GivenReaders = Union[Mapping[str, Reader], Iterable[tuple[str, Reader]]]
+GivenReaders = Mapping[str, Reader] | Iterable[tuple[str, Reader]]
 """Readers by content type: an exact one (`application/x-foo`) or a family (`audio/*`)."""
 
 _ENCRYPTED_NAMES: Final = "a password protects this document"
@@ -52,8 +52,7 @@ class Readers:
         kind = normalized_content_type(content_type)
         reader = self._found(kind)
         if reader is not None:
-            answer = reader(data, kind)
-            parts: Iterable[FilePart] = [FilePart(answer)] if isinstance(answer, str) else answer
+            parts = _as_parts(reader(data, kind))
         elif kind == ENCRYPTED_OFFICE:
             raise UnreadableFileError("encrypted", _ENCRYPTED_NAMES)
         elif kind in _APART:
@@ -62,8 +61,12 @@ class Readers:
             own = _TEXT_READERS.get(kind, read_text if kind.startswith("text/") else None)
             if own is None:
                 raise UnsupportedContentTypeError(content_type)
-            parts = [FilePart(own(data, kind))]
+            parts = _as_parts(own(data, kind))
         return list(_checked(parts, kind))
+
+    def has_own(self, kind: str) -> bool:
+        """Say whether a reader that was given reads this type."""
+        return self._found(kind) is not None
 
     def _found(self, kind: str) -> Reader | None:
         if kind in self._exact:
@@ -81,7 +84,11 @@ _TEXT_READERS: Final[dict[str, Reader]] = {
 _APART: Final = frozenset((PDF, DOCX, XLSX, PPTX, EPUB, "text/html"))
 
 
-def _checked(parts: Iterable[FilePart], kind: str) -> Iterator[FilePart]:
+def _as_parts(answer: str | Iterable[FilePart]) -> Iterable[FilePart]:
+    return [FilePart(answer)] if isinstance(answer, str) else answer
+
+
+def _checked(parts: Iterable[Any], kind: str) -> Iterator[FilePart]:
     for part in parts:
         if not isinstance(part, FilePart) or not isinstance(part.text, str):
             raise InvalidArgumentError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import email
 import email.policy
@@ -13,9 +14,10 @@ from email.message import EmailMessage
 from typing import Any, Final
 
 from agora_core.files.html_text import html_to_text
-from agora_core.files.parts import FilePart, UnreadableFileError
+from agora_core.files.parts import UnreadableFileError
 
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"))
+_GUESSED_FROM: Final = 128
 _MARKS_16: Final = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
 
@@ -37,7 +39,8 @@ def decoded(data: bytes) -> str:
     except ImportError:
         best = None
     else:
-        best = from_bytes(data[:100_000]).best()
+        # A few letters look like anything.
+        best = from_bytes(data[:100_000]).best() if len(data) >= _GUESSED_FROM else None
     return data.decode("cp1252" if best is None else best.encoding, errors="replace")
 
 
@@ -80,7 +83,7 @@ def read_table(data: bytes, content_type: str) -> str:
 
 
 def rows_as_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Return rows, the first of which names the columns, as one record a row: `name: value` lines, blank ones left out."""
+    """Return rows, the first of which names the columns, as records of `name: value` lines, blank ones left out."""
     cells = ([_cell(value) for value in row] for row in rows)
     filled: Iterator[list[str]] = (row for row in cells if any(row))
     header = next(filled, [])
@@ -109,14 +112,7 @@ def read_mail(data: bytes, content_type: str) -> str:
         text = decoded(payload) if isinstance(payload, bytes) else ""
         charset = body.get_content_charset()
         if charset is not None and isinstance(payload, bytes):
-            try:
+            with contextlib.suppress(LookupError):
                 text = payload.decode(charset, errors="replace")
-            except LookupError:
-                pass
         lines += ["", html_to_text(text) if body.get_content_subtype() == "html" else text.replace("\r\n", "\n")]
     return "\n".join(lines).strip()
-
-
-def whole(text: str) -> list[FilePart]:
-    """Return a file's text as its only part."""
-    return [FilePart(text)]

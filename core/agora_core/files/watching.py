@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Union
+from typing import Any
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.extras import require
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = str | os.PathLike[str]
 
 
 def watch_files(
@@ -34,7 +34,8 @@ def watch_files(
         InvalidArgumentError: `settle` is not above 0.
     """
     watchfiles = require("watchfiles", extra="watch")
-    if isinstance(settle, bool) or not isinstance(settle, (int, float)) or not settle > 0:
+    seconds: Any = settle
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
         raise InvalidArgumentError(f"settle must be a number of seconds above 0, got {settle!r}")
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     for path in given:
