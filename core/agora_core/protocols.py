@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, Union, runtime_checkable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
-
-if TYPE_CHECKING:
-    from agora_core.filters.expressions import Expression
-
-MetadataFilter = Mapping[str, JSON]
-"""Keys are ANDed; a list value is match-any, every other value is equality. See `agora_core.filters`."""
-
-AnyFilter = Union[Mapping[str, JSON], "Expression"]
-"""What every `filter` argument takes: the mapping form or an expression."""
+from agora_core.filters.expressions import AnyFilter as AnyFilter
+from agora_core.filters.expressions import MetadataFilter as MetadataFilter
+from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
 
 
 @runtime_checkable

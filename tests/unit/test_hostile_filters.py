@@ -36,7 +36,7 @@ from agora_core import (
     matches_filter,
     not_,
 )
-from agora_core.filters.expressions import Equals
+from agora_core.filters.expressions import Leaf
 from agora_core.retrievers.keyword import _plain_key
 from agora_core.stores.memory.reading import cheap_key
 from agora_core.stores.scoped import ScopedRetriever, ScopedVectorStore
@@ -204,9 +204,9 @@ def test_whoever_answers_in_a_scope_cannot_change_it() -> None:
 
 def test_the_value_in_an_expression_cannot_be_changed_from_outside() -> None:
     expression = field("k") == ["a", {"b": [1]}]
-    assert isinstance(expression, Equals)
-    expression.literal.value.append("b")
-    expression.literal.value[1]["b"].append(2)
+    assert isinstance(expression, Leaf)
+    expression.operand.value.append("b")
+    expression.operand.value[1]["b"].append(2)
     expression.to_json()["value"].append("c")
     assert matches_filter({"k": ["a", {"b": [1]}]}, expression)
     assert expression == (field("k") == ["a", {"b": [1]}])

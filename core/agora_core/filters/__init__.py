@@ -5,8 +5,22 @@ A filter is a security boundary. Nothing in this package drops a condition, gues
 
 from __future__ import annotations
 
-from agora_core.filters.build import Field, all_of, any_of, compile_filter, conjoin, field, frozen_filter, not_
-from agora_core.filters.expressions import FALSE, TRUE, Expression
+from agora_core.filters.build import Field, field
+from agora_core.filters.expressions import (
+    FALSE,
+    TRUE,
+    AnyFilter,
+    Expression,
+    MetadataFilter,
+    all_of,
+    any_of,
+    compile_filter,
+    conjoin,
+    filter_from_json,
+    filter_to_json,
+    frozen_filter,
+    not_,
+)
 from agora_core.filters.matching import (
     assert_removal_filter,
     filter_denies_all,
@@ -14,13 +28,14 @@ from agora_core.filters.matching import (
     predicate,
     removal_filter,
 )
-from agora_core.filters.serialization import filter_from_json, filter_to_json
 
 __all__ = [
     "FALSE",
     "TRUE",
+    "AnyFilter",
     "Expression",
     "Field",
+    "MetadataFilter",
     "all_of",
     "any_of",
     "assert_removal_filter",

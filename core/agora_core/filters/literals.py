@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 from typing import Literal as OneOf
 
 from agora_core.errors import InvalidFilterError, InvalidMetadataError
@@ -84,10 +84,7 @@ class Literal:
         Raises:
             InvalidFilterError: the value is not JSON, or holds text that no database stores.
         """
-        try:
-            copy = copy_json(value, where=where, what="the value")
-        except InvalidMetadataError as error:
-            raise InvalidFilterError(str(error)) from None
+        copy = _copied(value, where)
         object.__setattr__(self, "_value", copy)
         object.__setattr__(self, "type", json_type(copy))
         object.__setattr__(self, "canonical", canonical_json(copy))
@@ -113,6 +110,82 @@ class Literal:
         return (Literal, (self._value,))
 
 
+class Literals:
+    """JSON values inside a filter, each once, in the order given; `in` compares as JSON, in constant time."""
+
+    __slots__ = ("_hash", "_values", "has_compounds")
+    _values: dict[Any, JSON]
+    _hash: int
+    has_compounds: bool
+    """Whether one of them is a list or an object."""
+
+    def __init__(self, values: Iterable[Any] = (), *, where: str = "filter") -> None:
+        """Validate and copy `values`, which may be a hundred thousand.
+
+        Raises:
+            InvalidFilterError: one of them is not JSON, or holds text that no database stores.
+        """
+        own: dict[Any, JSON] = {}
+        compounds = False
+        for value in values:
+            # Plain strings, which most lists of rights hold, are spared the calls.
+            if type(value) is str and value.isascii() and "\x00" not in value:
+                own[value] = value
+            else:
+                copy = _copied(value, where)
+                own.setdefault(_key(copy), copy)
+                compounds = compounds or type(copy) is list or type(copy) is dict
+        object.__setattr__(self, "_values", own)
+        object.__setattr__(self, "_hash", hash(tuple(own)))
+        object.__setattr__(self, "has_compounds", compounds)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a filter's literals are immutable")
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[JSON]:
+        """Yield the values; of a list or an object a copy, so that nobody changes what a filter means."""
+        return (clone_json(v) if type(v) is list or type(v) is dict else v for v in self._values.values())
+
+    def __contains__(self, value: Any) -> bool:
+        # A bool is no number, though Python finds it among them; a subclass of str is the text it holds.
+        return (value if type(value) in _OWN_KEYS else _key(value)) in self._values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literals) and self._hash == other._hash and list(self._values) == list(other._values)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return repr(list(self._values.values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Literals, (list(self._values.values()),))
+
+
+_OWN_KEYS: Final = frozenset((str, int, float, type(None)))
+
+
+def _key(value: JSON) -> Any:
+    """Return what two values share exactly when they are equal as JSON, as a key that Python compares like that."""
+    kind = json_type(value)
+    if kind == "boolean":
+        return ("boolean", value)
+    if kind in ("array", "object"):
+        return ("compound", canonical_json(value))
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _copied(value: Any, where: str) -> JSON:
+    try:
+        return copy_json(value, where=where, what="the value")
+    except InvalidMetadataError as error:
+        raise InvalidFilterError(str(error)) from None
+
+
 def plain_value(value: Any) -> Any:
     """Turn a date into the ISO string it is compared as, and return every other value as it is.
 
@@ -134,39 +207,3 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, dt.date):
         return value.isoformat()
     return value
-
-
-class LiteralSet:
-    """Membership of JSON values among literals, in constant time and by JSON equality."""
-
-    __slots__ = ("_booleans", "_compound", "_null", "_numbers", "_strings")
-
-    def __init__(self, literals: Iterable[Literal]) -> None:
-        self._strings: set[str] = set()
-        # Python agrees with JSON on numbers once the bools, which are ints to Python, are kept apart.
-        self._numbers: set[int | float] = set()
-        self._booleans: set[bool] = set()
-        self._compound: set[str] = set()
-        self._null = False
-        for literal in literals:
-            if literal.type == "string":
-                self._strings.add(literal.value)
-            elif literal.type == "number":
-                self._numbers.add(literal.value)
-            elif literal.type == "boolean":
-                self._booleans.add(literal.value)
-            elif literal.type == "null":
-                self._null = True
-            else:
-                self._compound.add(literal.canonical)
-
-    def __contains__(self, value: JSON) -> bool:
-        if isinstance(value, str):
-            return value in self._strings
-        if value is None:
-            return self._null
-        if isinstance(value, bool):
-            return value in self._booleans
-        if isinstance(value, (int, float)):
-            return value in self._numbers
-        return bool(self._compound) and canonical_json(value) in self._compound

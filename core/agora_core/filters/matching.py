@@ -3,93 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from agora_core.errors import UnsafeRemovalError, UnsupportedFilterError
-from agora_core.filters.build import compile_filter
-from agora_core.filters.expressions import (
-    FALSE,
-    TRUE,
-    And,
-    Compare,
-    ContainsAll,
-    ContainsAny,
-    Equals,
-    Exists,
-    Expression,
-    IsOneOf,
-    Leaf,
-    MatchesAny,
-    MatchesText,
-    Not,
-    Or,
-    Path,
-)
-from agora_core.filters.literals import LiteralSet, json_equal, json_type
-from agora_core.filters.text import fold_case
-from agora_core.protocols import AnyFilter
+from agora_core.filters.expressions import FALSE, TRUE, And, AnyFilter, Expression, Leaf, Not, Or, compile_filter
+from agora_core.filters.paths import MISSING, value_at
 from agora_core.records import JSON, Metadata
 
 Predicate = Callable[[Mapping[str, JSON]], bool]
-
-
-class _Missing:
-    """The type of `MISSING`."""
-
-
-MISSING = _Missing()
-"""What `value_at` gives where the path leads nowhere."""
-
-
-def value_at(metadata: Mapping[str, JSON], path: Path) -> Any:
-    """Return the value at `path`, walking objects only, or `MISSING`."""
-    value: Any = metadata
-    for segment in path:
-        if not isinstance(value, Mapping) or segment not in value:
-            return MISSING
-        value = value[segment]
-    return value
-
-
-def value_predicate(leaf: Leaf) -> Callable[[Any], bool]:
-    """Return the test of a leaf as a function of the value at its path, which is not missing."""
-    if isinstance(leaf, Equals):
-        expected = leaf.literal.value
-        return lambda value: json_equal(value, expected)
-    if isinstance(leaf, Exists):
-        return lambda value: True
-    if isinstance(leaf, IsOneOf):
-        return LiteralSet(leaf.literals).__contains__
-    if isinstance(leaf, MatchesAny):
-        among = LiteralSet(leaf.literals)
-        return lambda value: value in among or (isinstance(value, (list, tuple)) and any(v in among for v in value))
-    if isinstance(leaf, ContainsAny):
-        listed = LiteralSet(leaf.literals)
-        return lambda value: isinstance(value, (list, tuple)) and any(v in listed for v in value)
-    if isinstance(leaf, ContainsAll):
-        wanted = [literal.value for literal in leaf.literals]
-        return lambda value: (
-            isinstance(value, (list, tuple)) and all(any(json_equal(v, want) for v in value) for want in wanted)
-        )
-    if isinstance(leaf, Compare):
-        return _comparison(leaf)
-    if isinstance(leaf, MatchesText):
-        text = leaf.text
-        if leaf.case_sensitive:
-            return lambda value: isinstance(value, str) and text in value
-        return lambda value: isinstance(value, str) and text in fold_case(value)
-    raise UnsupportedFilterError(f"{type(leaf).__name__} is no condition of the filter language")
-
-
-def _comparison(leaf: Compare) -> Callable[[Any], bool]:
-    kind, bound, operator = leaf.literal.type, leaf.literal.value, leaf.operator
-    if operator == "<":
-        return lambda value: json_type(value) == kind and value < bound
-    if operator == "<=":
-        return lambda value: json_type(value) == kind and value <= bound
-    if operator == ">":
-        return lambda value: json_type(value) == kind and value > bound
-    return lambda value: json_type(value) == kind and value >= bound
 
 
 def predicate(expression: Expression) -> Predicate:
@@ -105,7 +25,7 @@ def predicate(expression: Expression) -> Predicate:
         return lambda metadata: not inner(metadata)
     if not isinstance(expression, Leaf):
         raise UnsupportedFilterError(f"{type(expression).__name__} is no condition of the filter language")
-    test, path = value_predicate(expression), expression.path
+    test, path = expression.operator.holds(expression.operand), expression.path
 
     def holds(metadata: Mapping[str, JSON]) -> bool:
         value = value_at(metadata, path)

@@ -13,23 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.errors import UnsupportedFilterError
-from agora_core.filters.expressions import (
-    And,
-    Compare,
-    ContainsAll,
-    ContainsAny,
-    Equals,
-    Exists,
-    Expression,
-    IsOneOf,
-    Leaf,
-    MatchesAny,
-    MatchesText,
-    Not,
-    Or,
-    Path,
-)
-from agora_core.filters.matching import MISSING, value_at, value_predicate
+from agora_core.filters.expressions import And, Expression, Leaf, Not, Or
+from agora_core.filters.paths import MISSING, Path, value_at
 from agora_core.metadata_index.postings import NO_ROWS, Entry, PathIndex, Posting
 from agora_core.records import JSON
 
@@ -111,28 +96,21 @@ class MetadataIndex:
         return NO_ROWS if index is None else self._leaf(expression, index)
 
     def _leaf(self, leaf: Leaf, index: PathIndex) -> RowSet:
-        if isinstance(leaf, (Equals, IsOneOf, MatchesAny, ContainsAny, ContainsAll)):
-            literals = (leaf.literal,) if isinstance(leaf, Equals) else leaf.literals
-            if any(literal.type in ("array", "object") for literal in literals):
-                index.index_compounds(self._values(leaf.path))
-            if isinstance(leaf, ContainsAll):
-                sets = [self._union([index.member(literal)]) for literal in literals]
-                return self._intersection(sets or [self._union([index.lists]), *sets])
-            entries: list[Entry | None] = []
-            if not isinstance(leaf, ContainsAny):
-                entries += map(index.whole, literals)
-            if not isinstance(leaf, (Equals, IsOneOf)):
-                entries += map(index.member, literals)
-            return self._union(entries)
-        if isinstance(leaf, Exists):
-            return self._union(index.present())
-        if isinstance(leaf, (Compare, MatchesText)):
+        lookup = leaf.operator.lookup(leaf.operand)
+        if lookup.has_compounds:
+            index.index_compounds(self._values(leaf.path))
+        test = leaf.operator.holds(leaf.operand)
+        if not lookup.exact and lookup.only_scalar_types:
             # Once for each distinct value, however many rows hold it.
-            number = isinstance(leaf, Compare) and leaf.literal.type == "number"
-            test = value_predicate(leaf)
-            table = index.numbers if number else index.strings
-            return self._union([entry for value, entry in table.items() if test(value)])
-        raise UnsupportedFilterError(f"{type(leaf).__name__} is no condition of the filter language")
+            return self._union(index.where(test, lookup.types))
+        if lookup.every:
+            rows = self._intersection([self._union(some) for some in index.each(lookup)])
+        else:
+            rows = self._union(index.entries(lookup))
+        if lookup.exact:
+            return rows
+        kept = [row for row in self._rows(rows) if test(value_at(self._metadata[row] or {}, leaf.path))]
+        return np.array(kept, dtype=np.int32)
 
     def _index(self, path: Path) -> PathIndex | None:
         if len(path) == 1:
@@ -153,6 +131,11 @@ class MetadataIndex:
                 value = value_at(metadata, path)
                 if value is not MISSING:
                     yield row, value
+
+    def _rows(self, rows: RowSet) -> list[int]:
+        """Return rows as a list, those without metadata left out."""
+        found: list[int] = (np.flatnonzero(rows) if rows.dtype == bool else rows).tolist()
+        return [row for row in found if self._metadata[row]]
 
     def _union(self, entries: Iterable[Entry | None]) -> RowSet:
         singles: list[int] = []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.filters.literals import Literal, canonical_json
+from agora_core.filters.literals import JsonType, canonical_json
+from agora_core.filters.operators import Lookup
 from agora_core.records import JSON
 
 # Above this many rows an edit is noted and applied at the next read, instead of shifting the array each time.
@@ -244,25 +245,60 @@ class PathIndex:
                         _append(members, canonical_json(item), row)
         self._compounds = (whole, members)
 
-    def whole(self, literal: Literal) -> Entry | None:
-        """Return the rows whose value is `literal`."""
-        if literal.type == "string":
-            return self.strings.get(literal.value)
-        if literal.type == "number":
-            return self.numbers.get(literal.value)
-        if literal.type in ("array", "object"):
-            return self._compounds[0].get(literal.canonical) if self._compounds is not None else None
-        return self.others.get(_scalar_key(literal.value))
+    def entries(self, lookup: Lookup) -> list[Entry]:
+        """Return the rows that have any of what is looked up."""
+        found: list[Entry] = []
+        strings, members = self.strings, self.members
+        for value in lookup.equal:
+            # Strings, of which a list of rights may hold a hundred thousand, are spared the call.
+            entry = strings.get(value) if type(value) is str else self._whole(value)
+            if entry is not None:
+                found.append(entry)
+        for value in lookup.holds:
+            entry = members.get(value) if type(value) is str else self._member(value)
+            if entry is not None:
+                found.append(entry)
+        for kind in lookup.types:
+            found += self._of_type(kind)
+        return found
 
-    def member(self, literal: Literal) -> Entry | None:
-        """Return the rows whose value is a list with the element `literal`."""
-        if literal.type in ("array", "object"):
-            return self._compounds[1].get(literal.canonical) if self._compounds is not None else None
-        return self.members.get(_scalar_key(literal.value))
+    def each(self, lookup: Lookup) -> list[list[Entry]]:
+        """Return, for each thing looked up, the rows that have it."""
+        some = [*map(self._whole, lookup.equal), *map(self._member, lookup.holds)]
+        return [[] if one is None else [one] for one in some] + [self._of_type(kind) for kind in lookup.types]
 
-    def present(self) -> list[Entry]:
-        """Return the rows that have any value at the path."""
-        return [*self.strings.values(), *self.numbers.values(), *self.others.values(), self.lists, self.objects]
+    def where(self, test: Callable[[Any], bool], types: Iterable[JsonType]) -> list[Entry]:
+        """Return the rows of the values of scalar `types` that satisfy `test`, asked once for each distinct value."""
+        return [entry for kind in types for value, entry in self.of_scalars(kind) if test(value)]
+
+    def of_scalars(self, kind: JsonType) -> list[tuple[Any, Entry]]:
+        """Return the values of one scalar type, and the rows that hold each."""
+        if kind == "string":
+            return list(self.strings.items())
+        if kind == "number":
+            return list(self.numbers.items())
+        keys = {None: None} if kind == "null" else {True: _TRUE, False: _FALSE}
+        return [(value, self.others[key]) for value, key in keys.items() if key in self.others]
+
+    def _of_type(self, kind: JsonType) -> list[Entry]:
+        if kind in ("array", "object"):
+            return [self.lists if kind == "array" else self.objects]
+        return [entry for _, entry in self.of_scalars(kind)]
+
+    def _whole(self, value: JSON) -> Entry | None:
+        kind = type(value)
+        if kind is str:
+            return self.strings.get(value)
+        if kind is int or kind is float:
+            return self.numbers.get(value)
+        if kind is list or kind is dict:
+            return self._compounds[0].get(canonical_json(value)) if self._compounds is not None else None
+        return self.others.get(_scalar_key(value))
+
+    def _member(self, value: JSON) -> Entry | None:
+        if type(value) is list or type(value) is dict:
+            return self._compounds[1].get(canonical_json(value)) if self._compounds is not None else None
+        return self.members.get(_scalar_key(value))
 
 
 def _scalar_key(value: JSON) -> Any:

@@ -7,10 +7,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from agora_core.filters import field
-from agora_core.filters.expressions import Path
 from agora_core.filters.literals import json_type
-from agora_core.filters.matching import MISSING, value_at
+from agora_core.filters.paths import MISSING, Path, field_path, value_at
 from agora_core.metadata import INT64_MAX, INT64_MIN
 from agora_core.records import JSON
 from agora_core.validation import check_top_k
@@ -26,7 +24,7 @@ def check_facets(key: str | Sequence[str], limit: int) -> tuple[Path, int]:
         InvalidFilterError: the key is neither a str nor a non-empty list of str.
         InvalidArgumentError: the limit is below 1, or no int.
     """
-    return field(key).path, check_top_k(limit, argument="limit")
+    return field_path(key), check_top_k(limit, argument="limit")
 
 
 def facet_value(value: JSON) -> JSON:

@@ -16,7 +16,8 @@ from agora_core.filters import (
     conjoin,
     frozen_filter,
 )
-from agora_core.filters.expressions import And, Equals
+from agora_core.filters.expressions import And, Leaf
+from agora_core.filters.operators import EQUALS
 from agora_core.metadata import MetadataPatch, clone_json, copy_metadata
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
@@ -291,8 +292,8 @@ def plain_values(scope: Expression) -> dict[str, JSON]:
     children = scope.children if isinstance(scope, And) else (scope,)
     values: dict[str, JSON] = {}
     for child in children:
-        if isinstance(child, Equals) and len(child.path) == 1:
-            values[child.path[0]] = child.literal.value
+        if isinstance(child, Leaf) and child.operator is EQUALS and len(child.path) == 1:
+            values[child.path[0]] = child.operand.value
     return values
 
 

@@ -9,7 +9,7 @@ nothing negates it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,30 +17,14 @@ from psycopg import sql
 
 from agora_core.errors import UnsupportedFilterError
 from agora_core.filters import FALSE, TRUE, Expression
-from agora_core.filters.expressions import (
-    And,
-    Compare,
-    ContainsAll,
-    ContainsAny,
-    Equals,
-    Exists,
-    IsOneOf,
-    Leaf,
-    MatchesAny,
-    MatchesText,
-    Not,
-    Or,
-    Path,
-)
-from agora_core.filters.literals import Literal
-from agora_core.filters.text import fold_mapping
+from agora_core.filters.expressions import And, Leaf, Not, Or
+from agora_core.filters.literals import Literal, Literals
+from agora_core.filters.paths import Path
 from agora_core.stores.postgres.json_text import to_json_text
-from agora_core.stores.postgres.tokens import is_exact, list_token, member_token, object_token, value_token
+from agora_core.stores.postgres.tokens import tokens_looked_for
 
 # The protocol numbers parameters with 16 bits; the statement around the condition needs a few of them.
 _MOST_PARAMETERS: Final = 60_000
-
-_LEAVES: Final = (Equals, MatchesAny, IsOneOf, ContainsAny, ContainsAll, Compare, Exists, MatchesText)
 
 
 class Raw(sql.Composable):
@@ -163,7 +147,7 @@ class _Compiler:
         """Return a condition on the tokens that holds wherever the leaf does, and whether it says all of it."""
         if self.tokens is None:
             return None
-        looked_for = _tokens_of(leaf)
+        looked_for = tokens_looked_for(leaf.path, leaf.operator.lookup(leaf.operand))
         if looked_for is None or (only_exact and not looked_for.says_all):
             return None
         operator = sql.SQL("@>") if looked_for.every else sql.SQL("&&")
@@ -172,19 +156,14 @@ class _Compiler:
 
     def containment_condition(self, leaf: Leaf) -> sql.Composable | None:
         """Return a condition that `jsonb @>` answers from a GIN index and that holds wherever the leaf does."""
-        patterns: list[Any]
-        if isinstance(leaf, Equals):
-            patterns = [leaf.literal.value]
-        elif isinstance(leaf, IsOneOf):
-            patterns = [literal.value for literal in leaf.literals]
-        elif isinstance(leaf, MatchesAny):
-            patterns = [pattern for literal in leaf.literals for pattern in (literal.value, [literal.value])]
-        elif isinstance(leaf, ContainsAny):
-            patterns = [[literal.value] for literal in leaf.literals]
-        elif isinstance(leaf, ContainsAll):
-            patterns = [[literal.value for literal in leaf.literals]]
-        else:
+        lookup = leaf.operator.lookup(leaf.operand)
+        patterns: list[Any] = [*lookup.equal]
+        if lookup.every:
+            patterns = [[*lookup.holds]]
+        elif lookup.types:
             return None
+        else:
+            patterns += [[member] for member in lookup.holds]
         texts = [to_json_text(_nested(leaf.path, pattern)) for pattern in patterns]
         return sql.SQL("{} @> ANY ({}::text[]::jsonb[])").format(self.metadata, self.bind(texts))
 
@@ -199,104 +178,22 @@ class _Compiler:
 
     def value_condition(self, leaf: Leaf) -> sql.Composable:
         """Return the exact condition on the value; null or false where the leaf does not hold."""
-        value = self.value_at(leaf.path)
-        if isinstance(leaf, Exists):
-            return sql.SQL("{} IS NOT NULL").format(value)
-        if isinstance(leaf, Equals):
-            # jsonb equality is JSON equality: numbers by value, types kept apart, objects whatever their order.
-            return sql.SQL("{} = {}::jsonb").format(value, self.bind(to_json_text(leaf.literal.value)))
-        if isinstance(leaf, IsOneOf):
-            return self.among(value, leaf.literals)
-        if isinstance(leaf, MatchesAny):
-            return sql.SQL("({} OR {})").format(self.among(value, leaf.literals), self.shares(value, leaf.literals))
-        if isinstance(leaf, ContainsAny):
-            return self.shares(value, leaf.literals)
-        if isinstance(leaf, ContainsAll):
-            return self.holds_all(value, leaf.literals)
-        if isinstance(leaf, Compare):
-            return self.compared(value, leaf)
-        if isinstance(leaf, MatchesText):
-            return self.contains_text(value, leaf)
-        raise UnsupportedFilterError(f"{type(leaf).__name__} is no condition that Postgres answers")
+        said, value = leaf.operator.sql(leaf.operand), self.value_at(leaf.path)
+        bound = {name: self.parameter(given) for name, given in said.parameters.items()}
+        # The template is one of the table's, whatever the filter holds; every value is a parameter.
+        return sql.SQL(said.template).format(value=value, members=_members(value), **bound)
 
-    def json_array(self, literals: Sequence[Literal]) -> sql.Composable:
-        texts = [to_json_text(literal.value) for literal in literals]
-        return sql.SQL("{}::text[]::jsonb[]").format(self.bind(texts))
-
-    def among(self, value: sql.Composable, literals: Sequence[Literal]) -> sql.Composable:
-        return sql.SQL("{} = ANY ({})").format(value, self.json_array(literals))
-
-    def shares(self, value: sql.Composable, literals: Sequence[Literal]) -> sql.Composable:
-        return sql.SQL("EXISTS (SELECT FROM {} AS member WHERE member = ANY ({}))").format(
-            _members(value), self.json_array(literals)
-        )
-
-    def holds_all(self, value: sql.Composable, literals: Sequence[Literal]) -> sql.Composable:
-        return sql.SQL(
-            "(jsonb_typeof({value}) = 'array' AND NOT EXISTS (SELECT FROM unnest({wanted}) AS wanted "
-            "WHERE wanted NOT IN (SELECT member FROM {members} AS member)))"
-        ).format(value=value, wanted=self.json_array(literals), members=_members(value))
-
-    def compared(self, value: sql.Composable, leaf: Compare) -> sql.Composable:
-        operator = {"<": sql.SQL("<"), "<=": sql.SQL("<="), ">": sql.SQL(">"), ">=": sql.SQL(">=")}[leaf.operator]
-        if leaf.literal.type == "number":
-            # Two jsonb numbers compare as numerics, exactly; no cast can fail.
-            return sql.SQL("(jsonb_typeof({value}) = 'number' AND {value} {operator} {other}::jsonb)").format(
-                value=value, operator=operator, other=self.bind(to_json_text(leaf.literal.value))
-            )
-        # "C" orders UTF-8 by code point, whatever the database's collation is.
-        return sql.SQL(
-            "(jsonb_typeof({value}) = 'string' AND ({value} #>> '{{}}') COLLATE \"C\" {operator} {other}::text)"
-        ).format(value=value, operator=operator, other=self.bind(leaf.literal.value))
-
-    def contains_text(self, value: sql.Composable, leaf: MatchesText) -> sql.Composable:
-        text: sql.Composable = sql.SQL("({} #>> '{{}}') COLLATE \"C\"").format(value)
-        if not leaf.case_sensitive:
-            # lower() would depend on the locale; the characters that fold into the needle's are few.
-            folded, into = fold_mapping(leaf.text)
-            text = sql.SQL("translate({}, {}::text, {}::text)").format(text, self.bind(folded), self.bind(into))
-        return sql.SQL("(jsonb_typeof({}) = 'string' AND strpos({}, {}::text) > 0)").format(
-            value, text, self.bind(leaf.text)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _LookedFor:
-    """Tokens of which a record has `every` one or any, and whether that is all the leaf says."""
-
-    tokens: list[str]
-    every: bool
-    says_all: bool
-
-
-def _tokens_of(leaf: Leaf) -> _LookedFor | None:
-    """Return the tokens a record must have to satisfy a leaf, or None where tokens say nothing of it."""
-    key = leaf.path[0]
-    if len(leaf.path) > 1:
-        # There is something inside the value of the first key, so that is an object.
-        return _LookedFor([object_token(key)], every=True, says_all=False)
-    if isinstance(leaf, Equals):
-        value = leaf.literal.value
-        tokens = [value_token(key, value)]
-        if isinstance(value, list):
-            tokens += [member_token(key, member) for member in value]
-        return _LookedFor(list(dict.fromkeys(tokens)), every=True, says_all=is_exact(leaf.literal))
-    if isinstance(leaf, (IsOneOf, MatchesAny, ContainsAny)):
-        tokens = []
-        for literal in leaf.literals:
-            if not isinstance(leaf, ContainsAny):
-                tokens.append(value_token(key, literal.value))
-            if not isinstance(leaf, IsOneOf):
-                tokens.append(member_token(key, literal.value))
-        return _LookedFor(list(dict.fromkeys(tokens)), every=False, says_all=all(map(is_exact, leaf.literals)))
-    if isinstance(leaf, ContainsAll):
-        tokens = [list_token(key), *(member_token(key, literal.value) for literal in leaf.literals)]
-        return _LookedFor(list(dict.fromkeys(tokens)), every=True, says_all=all(map(is_exact, leaf.literals)))
-    return None
+    def parameter(self, given: Literal | Literals | str) -> sql.Composable:
+        """Bind a parameter of a template, with its type."""
+        if isinstance(given, Literal):
+            return sql.SQL("{}::jsonb").format(self.bind(to_json_text(given.value)))
+        if isinstance(given, Literals):
+            return sql.SQL("{}::text[]::jsonb[]").format(self.bind([to_json_text(value) for value in given]))
+        return sql.SQL("{}::text").format(self.bind(given))
 
 
 def _leaf(node: Expression) -> Leaf:
-    if not isinstance(node, _LEAVES):
+    if not isinstance(node, Leaf):
         raise UnsupportedFilterError(f"{type(node).__name__} is no condition of the filter language")
     return node
 

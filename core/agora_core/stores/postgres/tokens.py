@@ -9,10 +9,14 @@ compute what a filter looks for, and a test holds the two together.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from agora_core.filters.literals import Literal, json_type
+from agora_core.filters.literals import json_type
+from agora_core.filters.operators import Lookup
+from agora_core.filters.paths import Path
 from agora_core.records import JSON
 
 TOKENS_FUNCTION: Final = "agora_metadata_tokens_v1"
@@ -82,19 +86,58 @@ def member_token(key: str, member: JSON) -> str:
     return _token("[", key, member)
 
 
-def list_token(key: str) -> str:
-    """Return the token of a record whose value under `key` is a list."""
-    return _token("=", key, [])
-
-
 def object_token(key: str) -> str:
     """Return the token of a record whose value under `key` is an object."""
     return _token("=", key, {})
 
 
-def is_exact(literal: Literal) -> bool:
-    """Say whether a token spells this value out, so that it needs no second look."""
-    return literal.type not in ("array", "object")
+@dataclass(frozen=True, slots=True)
+class LookedFor:
+    """Tokens of which a record has `every` one or any, and whether that is all that was looked up."""
+
+    tokens: list[str]
+    every: bool
+    says_all: bool
+
+
+def tokens_looked_for(path: Path, lookup: Lookup) -> LookedFor | None:
+    """Return the tokens that stand for a lookup, or None where tokens say nothing of it."""
+    key = path[0]
+    if len(path) > 1:
+        # There is something inside the value of the first key, so that is an object.
+        return LookedFor([object_token(key)], every=True, says_all=False)
+    types = [_TYPES.get(kind) for kind in lookup.types]
+    if None in types:
+        return None
+    tokens = [*_tokens("=", key, lookup.equal), *_tokens("[", key, lookup.holds)]
+    tokens += [_token("=", key, value) for some in types for value in some or ()]
+    every = lookup.every
+    if len(tokens) == 1 and len(lookup.equal):
+        every = True
+        # Of a list its type alone is kept, and its members narrow further.
+        (whole,) = lookup.equal
+        tokens += _tokens("[", key, whole) if isinstance(whole, list) else ()
+    says_all = lookup.exact and not lookup.has_compounds
+    return LookedFor(list(dict.fromkeys(tokens)), every, says_all) if tokens else None
+
+
+# What has the token of each type; strings and numbers have none.
+_TYPES: Final[dict[str, tuple[JSON, ...]]] = {
+    "null": (None,),
+    "boolean": (True, False),
+    "array": ([],),
+    "object": ({},),
+}
+
+
+def _tokens(kind: str, key: str, values: Iterable[JSON]) -> list[str]:
+    """Return a token for each value; strings, of which there may be a hundred thousand, without a call each."""
+    prefix = f"{kind}{len(key)}:{key}"
+    room = _LONGEST - len(prefix.encode()) - 1
+    return [
+        f"{prefix}s{value}" if type(value) is str and len(value) * 4 <= room else _token(kind, key, value)
+        for value in values
+    ]
 
 
 def metadata_tokens(metadata: dict[str, JSON] | None) -> list[str]:

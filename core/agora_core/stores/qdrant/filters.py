@@ -8,33 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from agora_core.errors import UnsupportedFilterError
 from agora_core.extras import require
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter, predicate
-from agora_core.filters.expressions import (
-    And,
-    Compare,
-    ContainsAll,
-    ContainsAny,
-    Equals,
-    Exists,
-    IsOneOf,
-    Leaf,
-    MatchesAny,
-    MatchesText,
-    Not,
-    Or,
-)
+from agora_core.filters.expressions import And, Leaf, Not, Or
 from agora_core.filters.matching import Predicate
+from agora_core.filters.paths import Path
 from agora_core.protocols import AnyFilter
 from agora_core.stores.qdrant.numbers import number_parts
-from agora_core.stores.qdrant.payload import (
-    FORMAT,
-    FORMAT_KEY,
-    exact_token,
-    member_token,
-    number_keys,
-    tokens_key,
-    type_token,
-    type_tokens,
-)
+from agora_core.stores.qdrant.payload import FORMAT, FORMAT_KEY, looked_for, number_keys, tokens_key
 
 if TYPE_CHECKING:
     from qdrant_client import models
@@ -170,40 +149,26 @@ class _Compiler:
 
     def _leaf(self, node: Leaf) -> tuple[Any, bool]:
         """Return the condition of a leaf, and whether it says exactly the same."""
-        path = node.path
-        if isinstance(node, Equals):
-            return self._any(node, [exact_token(path, node.literal)]), True
-        if isinstance(node, IsOneOf):
-            return self._any(node, [exact_token(path, literal) for literal in node.literals]), True
-        if isinstance(node, ContainsAny):
-            return self._any(node, [member_token(path, literal) for literal in node.literals]), True
-        if isinstance(node, MatchesAny):
-            tokens = [make(path, literal) for literal in node.literals for make in (exact_token, member_token)]
-            return self._any(node, tokens), True
-        if isinstance(node, ContainsAll):
-            wanted = [member_token(path, literal) for literal in node.literals] or [type_token(path, "array")]
-            conditions = [self._any(node, [token]) for token in wanted]
-            return (conditions[0] if len(conditions) == 1 else self._models.Filter(must=conditions)), True
-        if isinstance(node, Exists):
-            return self._any(node, type_tokens(path)), True
-        if isinstance(node, Compare):
-            if node.literal.type == "number":
-                return self._range(node), True
-            return self._any(node, [type_token(path, "string")]), False
-        if isinstance(node, MatchesText):
-            return self._any(node, [type_token(path, "string")]), False
-        raise UnsupportedFilterError(f"{type(node).__name__} is no condition that Qdrant can be asked")
+        lookup = node.operator.lookup(node.operand)
+        if lookup.bound is not None:
+            return self._range(node.path, *lookup.bound), True
+        tokens = looked_for(node.path, lookup)
+        if not tokens:
+            return _nothing(), True
+        if not lookup.every or len(tokens) == 1:
+            return self._any(node.path, tokens), lookup.exact
+        return self._models.Filter(must=[self._any(node.path, [token]) for token in tokens]), lookup.exact
 
-    def _any(self, node: Leaf, tokens: list[str]) -> Any:
+    def _any(self, path: Path, tokens: list[str]) -> Any:
         match = self._models.MatchAny(any=tokens) if len(tokens) > 1 else self._models.MatchValue(value=tokens[0])
-        return self._models.FieldCondition(key=tokens_key(node.path), match=match)
+        return self._models.FieldCondition(key=tokens_key(path), match=match)
 
-    def _range(self, node: Compare) -> Any:
+    def _range(self, path: Path, operator: str, number: float) -> Any:
         """Compare both parts of a number: the high one decides, and where it is equal the low one."""
         models = self._models
-        (high_key, low_key), (high, low) = number_keys(node.path), number_parts(node.literal.value)
-        strict = "lt" if node.operator in ("<", "<=") else "gt"
-        side = strict + ("e" if node.operator in ("<=", ">=") else "")
+        (high_key, low_key), (high, low) = number_keys(path), number_parts(number)
+        strict = "lt" if operator in ("<", "<=") else "gt"
+        side = strict + ("e" if operator in ("<=", ">=") else "")
         beyond = models.FieldCondition(key=high_key, range=models.Range(**{strict: float(high)}))
         at = models.FieldCondition(key=high_key, match=models.MatchValue(value=high))
         rest = models.FieldCondition(key=low_key, range=models.Range(**{side: float(low)}))

@@ -19,8 +19,9 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from agora_core.filters.expressions import Path
-from agora_core.filters.literals import JsonType, Literal, canonical_json, json_type
+from agora_core.filters.literals import JsonType, canonical_json, json_type
+from agora_core.filters.operators import Lookup
+from agora_core.filters.paths import Path
 from agora_core.records import JSON, document_id_of
 from agora_core.stores.qdrant.numbers import exact_text, number_parts, restored
 
@@ -60,24 +61,14 @@ def number_keys(path: Path) -> tuple[str, str]:
     return f"{place}.h", f"{place}.l"
 
 
-def exact_token(path: Path, literal: Literal) -> str:
-    """Return the token of a record whose value at `path` equals `literal`."""
-    return _token(path[1:], "=", literal.canonical)
-
-
-def member_token(path: Path, literal: Literal) -> str:
-    """Return a token of a record whose value at `path` is a list that holds `literal`."""
-    return _token(path[1:], "~", literal.canonical)
-
-
-def type_token(path: Path, kind: JsonType) -> str:
-    """Return the token of a record whose value at `path` has the JSON type `kind`."""
-    return _token(path[1:], _TYPE_LETTERS[kind], "")
-
-
-def type_tokens(path: Path) -> list[str]:
-    """Return the tokens of which a record with any value at `path` has exactly one."""
-    return [type_token(path, kind) for kind in _TYPE_LETTERS]
+def looked_for(path: Path, lookup: Lookup) -> list[str]:
+    """Return the tokens that stand for a lookup: a record has one exactly where it has what is looked up."""
+    below = path[1:]
+    return [
+        *(_token(below, "=", canonical_json(value)) for value in lookup.equal),
+        *(_token(below, "~", canonical_json(value)) for value in lookup.holds),
+        *(_token(below, _TYPE_LETTERS[kind], "") for kind in lookup.types),
+    ]
 
 
 def _token(below: Path, kind: str, canonical: str) -> str:

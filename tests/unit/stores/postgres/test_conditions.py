@@ -29,7 +29,7 @@ def compiled(filter: Any, *, tokens: bool = True, containment: bool = False) -> 
 def test_membership_is_one_condition_on_the_tokens() -> None:
     condition = compiled({"tenant": ["a", 1]})
     assert condition.clause.text == '"t"."tokens" && %(f0)s::text[]'
-    assert condition.parameters == {"f0": ["=6:tenantsa", "[6:tenantsa", "=6:tenantn1", "[6:tenantn1"]}
+    assert condition.parameters == {"f0": ["=6:tenantsa", "=6:tenantn1", "[6:tenantsa", "[6:tenantn1"]}
     assert compiled({"tenant": "a"}).clause.text == '"t"."tokens" @> %(f0)s::text[]'
 
 

@@ -8,58 +8,72 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora_core.filters.literals import Literal, json_equal
+from agora_core.filters.literals import JsonType, Literals, json_equal
+from agora_core.filters.operators import EXISTS, Lookup
+from agora_core.filters.paths import Path
 from agora_core.stores.qdrant.numbers import number_parts
 from agora_core.stores.qdrant.payload import (
-    exact_token,
     filter_object,
-    member_token,
+    looked_for,
     number_keys,
     patched_slots,
     point_payload,
     slot_object,
     slot_of,
     tokens_key,
-    type_token,
-    type_tokens,
 )
 from tests.unit import generated
 
 PATH = ("k",)
 
 
+def exact_token(path: Path, value: Any) -> str:
+    (token,) = looked_for(path, Lookup(equal=Literals([value])))
+    return token
+
+
+def member_token(path: Path, value: Any) -> str:
+    (token,) = looked_for(path, Lookup(holds=Literals([value])))
+    return token
+
+
+def type_token(path: Path, kind: JsonType) -> str:
+    (token,) = looked_for(path, Lookup(types=(kind,)))
+    return token
+
+
 @given(generated.values, generated.values)
 def test_values_share_their_exact_token_exactly_when_equal_as_json(left: Any, right: Any) -> None:
-    same = exact_token(PATH, Literal(left)) == exact_token(PATH, Literal(right))
+    same = exact_token(PATH, left) == exact_token(PATH, right)
     assert same is json_equal(left, right)
 
 
 @given(generated.values, generated.values)
 def test_a_record_has_the_exact_token_of_its_value_and_of_no_other(value: Any, other: Any) -> None:
     tokens = slot_object(value)["t"]
-    assert (exact_token(PATH, Literal(other)) in tokens) is json_equal(value, other)
+    assert (exact_token(PATH, other) in tokens) is json_equal(value, other)
 
 
 @given(generated.values, generated.values)
 def test_a_record_has_member_tokens_of_its_elements_only(value: Any, other: Any) -> None:
     tokens = slot_object(value)["t"]
     holds = isinstance(value, list) and any(json_equal(item, other) for item in value)
-    assert (member_token(PATH, Literal(other)) in tokens) is holds
+    assert (member_token(PATH, other) in tokens) is holds
 
 
 @given(generated.values)
 def test_a_value_has_exactly_one_type_token(value: Any) -> None:
     tokens = slot_object(value)["t"]
-    assert sum(token in tokens for token in type_tokens(PATH)) == 1
+    assert sum(token in tokens for token in looked_for(PATH, EXISTS.lookup(None))) == 1
 
 
 @given(st.text(alphabet='a=~snbzo[]",.#', max_size=6), st.text(alphabet='a=~snbzo[]",.#', max_size=6))
 def test_no_value_can_pose_as_another_path_or_kind(key: str, text: str) -> None:
     below = slot_object({key: text})["t"]
     nested = ("k", key)
-    assert exact_token(nested, Literal(text)) in below
-    assert exact_token(PATH, Literal(text)) not in below
-    assert member_token(nested, Literal(text)) not in below
+    assert exact_token(nested, text) in below
+    assert exact_token(PATH, text) not in below
+    assert member_token(nested, text) not in below
     assert type_token(("k", key, key), "string") not in below
 
 
