@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, Final
 
-from agora_core.errors import InvalidArgumentError, SchemaError
+from agora_core.errors import AgoraError, InvalidArgumentError, SchemaError
 from agora_core.records import JSON
+from agora_core.steps import Steps
+from agora_core.stores.base import Health
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import qdrant_models, without_tokens
 from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT_KEY, number_keys, tokens_key
-from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 
@@ -53,7 +55,7 @@ def check_collection_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def ensure(
     settings: QdrantSettings, options: Mapping[str, Any], indexed: Sequence[str], tenant: str | None
-) -> Program[None]:
+) -> Steps[None]:
     """Create the collection where there is none, and verify it where there is one.
 
     Raises:
@@ -70,10 +72,7 @@ def ensure(
     if settings.shard_key is not None and not settings.local:
         yield from _ensure_shard_keys(settings)
     info = yield Call("get_collection", {"collection_name": name})
-    differences = [
-        *describe_differences(settings, info.config.params),
-        *describe_text_differences(settings, getattr(info.config, "metadata", None)),
-    ]
+    differences = describe_all_differences(settings, info)
     if differences:
         raise SchemaError(
             f"the Qdrant collection {name!r} is not as this store needs it: {'; '.join(differences)}. "
@@ -116,7 +115,7 @@ def create(settings: QdrantSettings, options: Mapping[str, Any]) -> Call:
     return Call("create_collection", {**arguments, **given})
 
 
-def _ensure_shard_keys(settings: QdrantSettings) -> Program[None]:
+def _ensure_shard_keys(settings: QdrantSettings) -> Steps[None]:
     wanted = settings.shard_key if isinstance(settings.shard_key, (list, tuple)) else [settings.shard_key]
     answer = yield Call("list_shard_keys", {"collection_name": settings.collection})
     present = {description.key for description in getattr(answer, "shard_keys", None) or ()}
@@ -125,8 +124,16 @@ def _ensure_shard_keys(settings: QdrantSettings) -> Program[None]:
             yield Call("create_shard_key", {"collection_name": settings.collection, "shard_key": key})
 
 
-def describe_differences(settings: QdrantSettings, params: Any) -> list[str]:
+def describe_all_differences(settings: QdrantSettings, info: Any) -> list[str]:
     """Return what about an existing collection is not as the store needs it, in words; empty where all is well."""
+    return [
+        *describe_differences(settings, info.config.params),
+        *describe_text_differences(settings, getattr(info.config, "metadata", None)),
+    ]
+
+
+def describe_differences(settings: QdrantSettings, params: Any) -> list[str]:
+    """Return how the vectors of a collection differ from what the store needs, in words."""
     vectors = params.vectors
     if isinstance(vectors, Mapping):
         vectors = vectors.get("")
@@ -219,7 +226,7 @@ def new_indexes(
     return list(calls.values())[: max(MAX_AUTOMATIC_INDEXES - len(present), 0)]
 
 
-def try_index(call: Call) -> Program[None]:
+def try_index(call: Call) -> Steps[None]:
     """Create an index; where the server refuses one more, say so and go on: filters are right without it."""
     try:
         yield call
@@ -229,6 +236,24 @@ def try_index(call: Call) -> Program[None]:
         _log.warning("Qdrant refused the payload index %s: %s", call.arguments["field_name"], error)
 
 
-def count_without_tokens(settings: QdrantSettings) -> Program[int]:
+def count_without_tokens(settings: QdrantSettings) -> Steps[int]:
     """Count the points that another writer left without the tokens that filters need."""
     return int((yield requests.count(settings, without_tokens())).count)
+
+
+def check(settings: QdrantSettings) -> Steps[Health]:
+    """Say whether the collection can be reached and is as the store needs it. Nothing of a request or URL is told."""
+    versions = {"client": version("qdrant-client")}
+    try:
+        if not settings.local:
+            versions["server"] = str((yield Call("info")).version)
+        info = yield Call("get_collection", {"collection_name": settings.collection})
+        points = int((yield requests.count(settings, None)).count)
+        blind = yield from count_without_tokens(settings)
+    except AgoraError as error:
+        return Health(False, str(error), versions)
+    except Exception as error:
+        return Health(False, f"Qdrant cannot be reached or refuses: {type(error).__name__}", versions)
+    differences = describe_all_differences(settings, info)
+    detail = "; ".join(differences) or f"the collection {settings.collection!r} is as it should be"
+    return Health(not differences, detail, versions, {"points": points, "without_tokens": blind})

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from os import PathLike, fspath
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ from agora_core.errors import (
     UnsupportedOperationError,
 )
 from agora_core.extras import require
+from agora_core.steps import Steps, adrive, drive
 from agora_core.stores.qdrant.requests import Call
 
 T = TypeVar("T")
@@ -172,30 +173,23 @@ class QdrantConnection:
         if self._closed:
             raise StoreClosedError("the Qdrant store was closed; make a new one")
 
-    def run(self, program: Generator[Call, Any, T]) -> T:
+    def run(self, program: Steps[T]) -> T:
         """Run a program to its end with the sync client, which is opened when the first call needs it.
 
         In local mode the whole program holds the client's lock, so it is one step to every other thread.
         """
         self._check_open()
-        answer: Any = None
-        failure: Exception | None = None
-        client: Any = None
         with ExitStack() as held:
-            while True:
-                try:
-                    call = program.send(answer) if failure is None else program.throw(failure)
-                except StopIteration as stop:
-                    result: T = stop.value
-                    return result
-                if client is None:
-                    client = self.sync_client()
+            opened: list[Any] = []
+
+            def perform(call: Call) -> Any:
+                if not opened:
+                    opened.append(self.sync_client())
                     if self.local:
-                        held.enter_context(_lock_of(client))
-                try:
-                    answer, failure = self._call(client, call), None
-                except Exception as error:
-                    failure = error
+                        held.enter_context(_lock_of(opened[0]))
+                return self._call(opened[0], call)
+
+            return drive(program, perform)
 
     def _call(self, client: Any, call: Call) -> Any:
         for attempt in range(self._max_retries + 1):
@@ -206,25 +200,18 @@ class QdrantConnection:
                 time.sleep(wait)
         raise AssertionError("unreachable")
 
-    async def arun(self, program: Generator[Call, Any, T]) -> T:
+    async def arun(self, program: Steps[T]) -> T:
         """Run a program to its end with the async client, or with the sync one in a worker thread."""
         self._check_open()
         if self._given_async is None and self._url is None:
             return await asyncio.to_thread(self.run, program)
-        answer: Any = None
-        failure: Exception | None = None
+
+        async def perform(call: Call) -> Any:
+            return await self._acall(self._async_client(), call)
+
         # An async local client never yields to the loop, so the lock is not held across anything that waits.
         with _lock_of(self._given_async) if self._async_is_local else nullcontext():
-            while True:
-                try:
-                    call = program.send(answer) if failure is None else program.throw(failure)
-                except StopIteration as stop:
-                    result: T = stop.value
-                    return result
-                try:
-                    answer, failure = await self._acall(self._async_client(), call), None
-                except Exception as error:
-                    failure = error
+            return await adrive(program, perform)
 
     async def _acall(self, client: Any, call: Call) -> Any:
         for attempt in range(self._max_retries + 1):

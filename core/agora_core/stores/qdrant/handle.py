@@ -7,12 +7,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.stores.base import BaseVectorStore
+from agora_core.steps import Steps
+from agora_core.stores.base import Health
+from agora_core.stores.operations import OperationStore
 from agora_core.stores.qdrant import collection as collections
 from agora_core.stores.qdrant import programs
 from agora_core.stores.qdrant.connection import QdrantConnection
 from agora_core.stores.qdrant.filters import CompiledFilter, qdrant_models
-from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import IndexMetadata, Metric, QdrantSettings, check_collection, check_metric
 from agora_core.validation import check_top_k
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class QdrantCollection(BaseVectorStore):
+class QdrantCollection(OperationStore):
     """What a Qdrant store is before it reads or writes a record."""
 
     def __init__(
@@ -130,7 +131,7 @@ class QdrantCollection(BaseVectorStore):
         """Async twin of `ensure_collection`."""
         await self._arun(self._ensure())
 
-    def _ensure(self) -> Program[None]:
+    def _ensure(self) -> Steps[None]:
         named = self._index_metadata if isinstance(self._index_metadata, (list, tuple)) else ()
         yield from collections.ensure(self._settings, self._collection_options, named, self._tenant_key)
 
@@ -142,7 +143,7 @@ class QdrantCollection(BaseVectorStore):
         """Async twin of `drop_collection`."""
         await self._arun(self._drop())
 
-    def _drop(self) -> Program[None]:
+    def _drop(self) -> Steps[None]:
         yield Call("delete_collection", {"collection_name": self._settings.collection})
         self._indexed.clear()
 
@@ -158,10 +159,10 @@ class QdrantCollection(BaseVectorStore):
         """Async twin of `reindex_filters`."""
         return await self._arun(self._reindex())
 
-    def _reindex(self) -> Program[int]:
+    def _reindex(self) -> Steps[int]:
         return (yield from programs.reindex_filters(self._settings))
 
-    def _conditions(self, within: CompiledFilter | None) -> Program[bool]:
+    def _conditions(self, within: CompiledFilter | None) -> Steps[bool]:
         """Say whether a write can carry its scope to the server; asked once, and only where there is a scope."""
         if within is None or within.tokens is None:
             return False
@@ -169,7 +170,7 @@ class QdrantCollection(BaseVectorStore):
             self._conditional = yield from programs.supports_conditions(self._settings)
         return self._conditional
 
-    def _index(self, written: Sequence[Mapping[str, Any] | None]) -> Program[None]:
+    def _index(self, written: Sequence[Mapping[str, Any] | None]) -> Steps[None]:
         """Create the payload indexes of keys that this store has not written before."""
         if self._index_metadata != "auto" or self._settings.local:
             return
@@ -185,11 +186,14 @@ class QdrantCollection(BaseVectorStore):
         """Async twin of `close`."""
         await self._connection.aclose()
 
-    def _run(self, program: Program[T]) -> T:
-        return self._connection.run(program)
+    def _check(self) -> Steps[Health]:
+        return collections.check(self._settings)
 
-    async def _arun(self, program: Program[T]) -> T:
-        return await self._connection.arun(program)
+    def _run(self, operation: Steps[T]) -> T:
+        return self._connection.run(operation)
+
+    async def _arun(self, operation: Steps[T]) -> T:
+        return await self._connection.arun(operation)
 
 
 def _named(kind: str, value: Any) -> Any:

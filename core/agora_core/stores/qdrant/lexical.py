@@ -8,21 +8,23 @@ from dataclasses import replace
 from typing import Any
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.fusion import reciprocal_rank_fusion
+from agora_core.fusion import Fusion, fuse
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.registry import resolve_tokenizer
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
+from agora_core.steps import Steps
+from agora_core.stores.operations import LexicalOperations, Syntax
+from agora_core.stores.per_document import check_per_document, cut_per_document, grow
 from agora_core.stores.qdrant import programs, ranking
 from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
-from agora_core.stores.qdrant.programs import Program
 from agora_core.stores.qdrant.sparse import SparseEncoder
 from agora_core.stores.qdrant.store import QdrantStore
-from agora_core.validation import check_top_k, prepare_embedding
+from agora_core.validation import check_min_score, check_top_k, prepare_embedding
 
 
-class QdrantLexicalVectorStore(QdrantStore):
+class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
     """A `QdrantStore` that also searches the text of its records, by BM25 on sparse vectors.
 
     Qdrant counts the idf over the whole collection (over each shard, on a cluster), whatever the filter. The average
@@ -60,24 +62,28 @@ class QdrantLexicalVectorStore(QdrantStore):
         self._encoder = SparseEncoder(resolve_tokenizer(tokenizer), k1, b, float(average_length))
         self._settings = replace(self._settings, sparse=self._encoder)
 
-    def search_text(self, query: str, *, top_k: int, filter: AnyFilter | None = None) -> list[Passage]:
-        """Return the `top_k` matching records whose text answers `query` best, by BM25; a blank query finds nothing.
-
-        A record without any term of the query is never returned. Equal scores are in code-point order of ids.
-        """
-        return self._run(self._search_text(query, top_k, filter))
-
-    async def asearch_text(self, query: str, *, top_k: int, filter: AnyFilter | None = None) -> list[Passage]:
-        """Async twin of `search_text`."""
-        return await self._arun(self._search_text(query, top_k, filter))
-
-    def _search_text(self, query: str, top_k: int, filter: AnyFilter | None) -> Program[list[Passage]]:
+    def _search_text(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+        syntax: Syntax | None,
+    ) -> Steps[list[Passage]]:
         text, most, compiled = _check_query(query), check_top_k(top_k), compile_for_qdrant(filter)
+        floor, each = check_min_score(min_score), check_per_document(per_document)
+        return self._text(text, compiled, most, floor, each)
+
+    def _text(
+        self, text: str, compiled: CompiledFilter, most: int, floor: float | None, each: int | None
+    ) -> Steps[list[Passage]]:
         if compiled.denies:
             return []
-        return (yield from self._lexical_leg(text, compiled, most))
+        leg = yield from grow(lambda n: self._lexical_leg(text, compiled, n), top_k=most, per_document=each)
+        return leg if floor is None else [passage for passage in leg if passage.score >= floor]
 
-    def _lexical_leg(self, query: str, compiled: CompiledFilter, top_k: int) -> Program[list[Passage]]:
+    def _lexical_leg(self, query: str, compiled: CompiledFilter, top_k: int) -> Steps[list[Passage]]:
         terms = self._encoder.query_terms(query)
         if not terms:
             return []
@@ -92,45 +98,6 @@ class QdrantLexicalVectorStore(QdrantStore):
         )
         return ranking.passages_of(hits)
 
-    def search_hybrid(
-        self,
-        query: str,
-        embedding: Embedding,
-        *,
-        top_k: int,
-        fetch_top_k: int = 20,
-        k: float = 60,
-        weights: Sequence[float] | None = (1.0, 1.0),
-        filter: AnyFilter | None = None,
-    ) -> list[Passage]:
-        """Search by embedding and by text in one request, and fuse both lists by `reciprocal_rank_fusion`.
-
-        The ranking is that of a `HybridRetriever` over an `EmbeddingRetriever` and a `LexicalRetriever` of this store.
-
-        Args:
-            query: the text.
-            embedding: shape (dimension,).
-            top_k: 1 or more.
-            fetch_top_k: how many each list brings; raised to `top_k`.
-            k, weights: of the fusion; the weights are those of the embedding and of the text.
-            filter: bounds both lists.
-        """
-        return self._run(self._search_hybrid(query, embedding, top_k, fetch_top_k, k, weights, filter))
-
-    async def asearch_hybrid(
-        self,
-        query: str,
-        embedding: Embedding,
-        *,
-        top_k: int,
-        fetch_top_k: int = 20,
-        k: float = 60,
-        weights: Sequence[float] | None = (1.0, 1.0),
-        filter: AnyFilter | None = None,
-    ) -> list[Passage]:
-        """Async twin of `search_hybrid`."""
-        return await self._arun(self._search_hybrid(query, embedding, top_k, fetch_top_k, k, weights, filter))
-
     def _search_hybrid(
         self,
         query: str,
@@ -139,20 +106,45 @@ class QdrantLexicalVectorStore(QdrantStore):
         fetch_top_k: int,
         k: float,
         weights: Sequence[float] | None,
+        fusion: Fusion,
         filter: AnyFilter | None,
-    ) -> Program[list[Passage]]:
+        min_score: float | None,
+        per_document: int | None,
+        syntax: Syntax | None,
+    ) -> Steps[list[Passage]]:
         text, vector = _check_query(query), prepare_embedding(embedding, dimension=self.dimension)
         most, compiled = check_top_k(top_k), compile_for_qdrant(filter)
+        floor, each = check_min_score(min_score), check_per_document(per_document)
         fetched = max(check_top_k(fetch_top_k, argument="fetch_top_k"), most)
-        # Fused once with nothing: a wrong k or weight is refused before anything is asked.
-        reciprocal_rank_fusion([[], []], k=k, weights=weights)
+        # Fused once with nothing: a wrong k, weight or fusion is refused before anything is asked.
+        fuse([[], []], fusion=fusion, k=k, weights=weights)
+        return self._hybrid(text, vector, compiled, most, fetched, k, weights, fusion, floor, each)
+
+    def _hybrid(
+        self,
+        text: str,
+        vector: Any,
+        compiled: CompiledFilter,
+        most: int,
+        fetched: int,
+        k: float,
+        weights: Sequence[float] | None,
+        fusion: Fusion,
+        floor: float | None,
+        each: int | None,
+    ) -> Steps[list[Passage]]:
         if compiled.denies:
             return []
-        dense = ranking.search(self._settings, vector, compiled, fetched, None)
-        lexical = self._lexical_leg(text, compiled, fetched)
-        # Qdrant's own fusion keeps neither first-seen order among ties nor ties by id within a list.
-        lists = yield from programs.together(self._settings, [dense, lexical])
-        return reciprocal_rank_fusion(lists, k=k, weights=weights)[:most]
+        while True:
+            dense = ranking.search(self._settings, vector, compiled, fetched, None)
+            lexical = self._lexical_leg(text, compiled, fetched)
+            # Qdrant's own fusion keeps neither first-seen order among ties nor ties by id within a list.
+            lists = yield from programs.in_one_request(self._settings, [dense, lexical])
+            fused = fuse(lists, fusion=fusion, k=k, weights=weights)
+            kept = [p for p in cut_per_document(fused, each) if floor is None or p.score >= floor][:most]
+            if each is None or len(kept) >= most or all(len(found) < fetched for found in lists):
+                return kept
+            fetched *= 4
 
 
 def _check_query(query: Any) -> str:

@@ -6,12 +6,14 @@ runs it with a sync or an async client (`connection.py`); nothing here knows whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from agora_core.errors import out_of_scope
+from agora_core.filters.expressions import Path
 from agora_core.metadata import merge_effective
 from agora_core.records import (
     JSON,
@@ -21,6 +23,8 @@ from agora_core.records import (
     chunk_order_key,
     document_id_of,
 )
+from agora_core.steps import Steps
+from agora_core.stores.facets import Facets, facet_texts, most_frequent
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models, without_tokens
 from agora_core.stores.qdrant.payload import filter_object, metadata_of
@@ -29,7 +33,6 @@ from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import RecordBatch
 
 T = TypeVar("T")
-Program = Generator[Call, Any, T]
 Payload = Mapping[str, Any]
 
 _READ_BATCH = 256
@@ -37,7 +40,7 @@ _READ_BATCH = 256
 
 def scrolled(
     settings: QdrantSettings, condition: Any, fields: Sequence[str], take: Callable[[str, Payload], None]
-) -> Program[None]:
+) -> Steps[None]:
     """Give every point that satisfies a Filter to `take`, page by page."""
     offset: Any = None
     while True:
@@ -50,7 +53,7 @@ def scrolled(
             return
 
 
-def together(settings: QdrantSettings, parts: Sequence[Program[T]]) -> Program[list[T]]:
+def in_one_request(settings: QdrantSettings, parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Run programs that begin with a query side by side: their first queries travel in one request."""
     results: dict[int, T] = {}
     first: dict[int, Call] = {}
@@ -66,7 +69,7 @@ def together(settings: QdrantSettings, parts: Sequence[Program[T]]) -> Program[l
     return [results[n] for n in range(len(parts))]
 
 
-def _resumed(part: Program[T], answer: Any) -> Program[T]:
+def _resumed(part: Steps[T], answer: Any) -> Steps[T]:
     """Go on with a program whose first call was answered."""
     try:
         call = part.send(answer)
@@ -79,7 +82,7 @@ def _resumed(part: Program[T], answer: Any) -> Program[T]:
 
 def upsert(
     settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter | None, *, conditional: bool = False
-) -> Program[int]:
+) -> Steps[int]:
     """Write records in batches; with `within`, refuse first what lies outside.
 
     `conditional` says that the server can be told to leave a stored point alone that no longer matches when the write
@@ -96,7 +99,7 @@ def upsert(
     return len(batch)
 
 
-def supports_conditions(settings: QdrantSettings) -> Program[bool]:
+def supports_conditions(settings: QdrantSettings) -> Steps[bool]:
     """Say whether the server takes a condition on an upsert: from version 1.16 on."""
     if settings.local:
         return True
@@ -109,7 +112,7 @@ def supports_conditions(settings: QdrantSettings) -> Program[bool]:
         return False
 
 
-def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Program[None]:
+def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Steps[None]:
     """Refuse records outside a scope, and such as would replace one outside."""
     for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
         if not within.matches(metadata or {}):
@@ -123,7 +126,7 @@ def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: Compile
 
 def _stored(
     settings: QdrantSettings, ids: Sequence[str], fields: Sequence[str], *, vectors: bool = False
-) -> Program[dict[str, Any]]:
+) -> Steps[dict[str, Any]]:
     """Return the points stored under these record ids, by record id."""
     if not ids:
         return {}
@@ -131,7 +134,7 @@ def _stored(
     return {str(point.payload["id"]): point for point in points if point.payload and "id" in point.payload}
 
 
-def get(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Program[list[VectorRecord]]:
+def get(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Steps[list[VectorRecord]]:
     """Read records in the order asked."""
     records = []
     for part in batched(ids, _READ_BATCH):
@@ -156,7 +159,7 @@ def record_of(point: Any) -> VectorRecord:
     )
 
 
-def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Program[int]:
+def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Steps[int]:
     """Delete records by id."""
     deleted = 0
     for part in batched(ids, _READ_BATCH):
@@ -174,7 +177,7 @@ def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter 
     return deleted
 
 
-def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, without: Sequence[str] = ()) -> Program[int]:
+def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, without: Sequence[str] = ()) -> Steps[int]:
     """Delete what matches a filter and the conditions `must`, except the points of the ids `without`."""
     removed, judged = 0, compiled.candidates
     if compiled.exact:
@@ -210,7 +213,7 @@ def replace_documents(
     within: CompiledFilter | None,
     *,
     conditional: bool = False,
-) -> Program[int]:
+) -> Steps[int]:
     """Write the new points, and only then delete those of the documents that are not among them."""
     written = yield from upsert(settings, batch, within, conditional=conditional)
     kept: dict[str, list[str]] = {}
@@ -224,7 +227,7 @@ def replace_documents(
 
 def update_metadata(
     settings: QdrantSettings, document_id: str, effective: Mapping[str, JSON], within: CompiledFilter | None
-) -> Program[int]:
+) -> Steps[int]:
     """Merge a patch into every chunk of a document, on the server."""
     document = requests.documents_condition([document_id])
     if within is None:
@@ -252,7 +255,7 @@ def update_metadata(
     return len(touched)
 
 
-def count(settings: QdrantSettings, compiled: CompiledFilter) -> Program[int]:
+def count(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[int]:
     """Count what matches."""
     if compiled is NO_FILTER:
         return int((yield requests.count(settings, None)).count)
@@ -269,7 +272,7 @@ def count(settings: QdrantSettings, compiled: CompiledFilter) -> Program[int]:
     return counted
 
 
-def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[str]]:
+def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
     """Return the ids of the records that match, in code-point order. The metadata is read only to be checked."""
     ids: list[str] = []
     check = compiled is not NO_FILTER
@@ -282,13 +285,13 @@ def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Program[
     return sorted(ids)
 
 
-def document_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[str]]:
+def document_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
     """Return the ids of the documents with a matching record."""
     ids = yield from matching_ids(settings, compiled)
     return sorted({document_id_of(record_id) for record_id in ids})
 
 
-def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Program[list[IndexedDocument]]:
+def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[IndexedDocument]]:
     """Return the documents with a matching record, each with the metadata of the first of these."""
     first: dict[str, tuple[tuple[int, str, str], dict[str, JSON] | None]] = {}
 
@@ -305,12 +308,20 @@ def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Program[lis
     return [IndexedDocument(document_id, first[document_id][1]) for document_id in sorted(first)]
 
 
-def fetch(settings: QdrantSettings, ids: Sequence[str], compiled: CompiledFilter) -> Program[list[VectorRecord]]:
-    """Read one batch of a scan; a record that no longer matches is left out."""
-    return (yield from get(settings, ids, compiled))
+def facets(settings: QdrantSettings, compiled: CompiledFilter, path: Path, limit: int) -> Steps[Facets]:
+    """Count the values at a path of the records that match."""
+    counts: Counter[str] = Counter()
+
+    def take(point_id: str, payload: Payload) -> None:
+        metadata = metadata_of(payload) or {}
+        if compiled.matches(metadata):
+            counts.update(facet_texts(metadata, path))
+
+    yield from scrolled(settings, compiled.candidates, LISTING_FIELDS, take)
+    return most_frequent(counts.items(), limit)
 
 
-def reindex_filters(settings: QdrantSettings) -> Program[int]:
+def reindex_filters(settings: QdrantSettings) -> Steps[int]:
     """Compute the `agora` object of every point that has none of this format. Return how many were written."""
     written, offset = 0, None
     while True:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from agora_core.records import Passage, chunk_id_to_point_id
+from agora_core.steps import Steps
+from agora_core.stores.per_document import grow
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import CompiledFilter
 from agora_core.stores.qdrant.payload import metadata_of
-from agora_core.stores.qdrant.programs import Program, batched
+from agora_core.stores.qdrant.programs import batched
 from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import Float32Array
@@ -40,7 +42,7 @@ def ranked(
     using: str | None = None,
     score: Callable[[float], float],
     accept: Callable[[Mapping[str, Any]], bool] | None = None,
-) -> Program[list[Hit]]:
+) -> Steps[list[Hit]]:
     """Return the `top_k` matching points of highest `score`, equal scores by id; `accept` judges payloads further.
 
     One more than `top_k` is asked for. Where the score at the cut reaches beyond what came back, or where the filter
@@ -78,7 +80,7 @@ def _is_match(payload: Mapping[str, Any], compiled: CompiledFilter) -> bool:
     return "id" in payload and compiled.matches(metadata_of(payload) or {})
 
 
-def _whole(settings: QdrantSettings, hits: list[Hit], compiled: CompiledFilter) -> Program[list[Hit]]:
+def _whole(settings: QdrantSettings, hits: list[Hit], compiled: CompiledFilter) -> Steps[list[Hit]]:
     """Read what was left out while many candidates were looked through; a record that matches no more is left out."""
     payloads: dict[str, Mapping[str, Any]] = {}
     for part in batched(hits, 256):
@@ -102,18 +104,21 @@ def search(
     compiled: CompiledFilter,
     top_k: int,
     min_score: float | None,
-) -> Program[list[Passage]]:
+    per_document: int | None = None,
+) -> Steps[list[Passage]]:
     """Return the passages nearest to an embedding."""
-    vector = requests.stored_vectors(settings, embedding)
-    hits = yield from ranked(
-        settings, vector.tolist(), compiled, top_k, score=distance_score if settings.metric == "l2" else plain_score
-    )
-    if min_score is not None:
-        if settings.metric == "cosine":
+    vector = requests.stored_vectors(settings, embedding).tolist()
+    score = distance_score if settings.metric == "l2" else plain_score
+
+    def fetch(most: int) -> Steps[list[Passage]]:
+        hits = yield from ranked(settings, vector, compiled, most, score=score)
+        if min_score is not None and settings.metric == "cosine":
             hits = yield from _near_floor(settings, hits, embedding, min_score)
-        # After the cut: rows are ordered by this very score, so cutting first leaves the same ones.
-        hits = [hit for hit in hits if hit.score >= min_score]
-    return passages_of(hits)
+        return passages_of(hits)
+
+    passages = yield from grow(fetch, top_k=top_k, per_document=per_document)
+    # After the cut: rows are ordered by this very score, so cutting first leaves the same ones.
+    return passages if min_score is None else [passage for passage in passages if passage.score >= min_score]
 
 
 def plain_score(score: float) -> float:
@@ -126,7 +131,7 @@ def distance_score(distance: float) -> float:
     return 0.0 - float(np.float32(distance))
 
 
-def _near_floor(settings: QdrantSettings, hits: list[Hit], embedding: Float32Array, floor: float) -> Program[list[Hit]]:
+def _near_floor(settings: QdrantSettings, hits: list[Hit], embedding: Float32Array, floor: float) -> Steps[list[Hit]]:
     """Compute anew, in float64, the cosine of the hits that the engine's rounding may have put below a floor."""
     near = [hit.id for hit in hits if 0 < floor - hit.score <= _COSINE_NOISE]
     if not near:
