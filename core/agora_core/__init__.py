@@ -103,11 +103,16 @@ _export("media", "MediaIngestion", "MediaRef", "MediaResult")
 _export("ingestion", "aingest_chunks", "aingest_documents", "ingest_chunks", "ingest_documents")
 _export(
     "inject",
+    "CitationSpan",
+    "Citations",
     "ContextInjector",
     "Injection",
+    "Quote",
+    "parse_citations",
     "passage_from_dict",
     "passage_to_dict",
     "render_context",
+    "verify_quotes",
 )
 _export("stores.scoped", "ScopedRetriever", "ScopedVectorStore")
 _export("stores.base", "BaseVectorStore")
@@ -288,10 +293,22 @@ if TYPE_CHECKING:
         ingest_documents as ingest_documents,
     )
     from agora_core.inject import (
+        Citations as Citations,
+    )
+    from agora_core.inject import (
+        CitationSpan as CitationSpan,
+    )
+    from agora_core.inject import (
         ContextInjector as ContextInjector,
     )
     from agora_core.inject import (
         Injection as Injection,
+    )
+    from agora_core.inject import (
+        Quote as Quote,
+    )
+    from agora_core.inject import (
+        parse_citations as parse_citations,
     )
     from agora_core.inject import (
         passage_from_dict as passage_from_dict,
@@ -301,6 +318,9 @@ if TYPE_CHECKING:
     )
     from agora_core.inject import (
         render_context as render_context,
+    )
+    from agora_core.inject import (
+        verify_quotes as verify_quotes,
     )
     from agora_core.keyword import (
         Tokenizer as Tokenizer,
