@@ -19,6 +19,7 @@ from agora_core import (
     IngestDocument,
     InvalidArgumentError,
     InvalidFilterError,
+    MarkdownChunker,
     MemoryVectorStore,
     Passage,
     RerankingError,
@@ -344,3 +345,14 @@ def test_a_hook_that_gives_no_filter_fails_the_tool(run: Run) -> None:
     tool = create_retrieve_tool(shelf(), retrieval_filter=lambda actor: actor and {"acl": [actor]})
     with pytest.raises(InvalidFilterError):
         run(tool, "invoke", call("leave"))
+
+
+def test_the_splitter_cuts_by_a_chunker_of_the_core() -> None:
+    splitter = AgoraTextSplitter(chunker=MarkdownChunker())
+    document = Document(page_content="# A\n\none\n\n## B\n\ntwo", id="d", metadata={"k": 1})
+    assert [(one.id, one.metadata) for one in splitter.split_documents([document])] == [
+        ("d#0", {"headings": ["A"], "k": 1}),
+        ("d#1", {"headings": ["A", "B"], "k": 1}),
+    ]
+    with pytest.raises(InvalidArgumentError, match="give them to chunker= itself"):
+        AgoraTextSplitter(chunk_size=10, overlap=1, chunker=MarkdownChunker())

@@ -15,7 +15,7 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
-from agora_core import HybridRetriever, Passage, RerankingRetriever, VectorRecord, chunk_text
+from agora_core import HybridRetriever, MarkdownChunker, Passage, RerankingRetriever, VectorRecord, chunk_text
 from agora_core.errors import InvalidArgumentError, InvalidFilterError, RerankingError, UnsupportedOperationError
 from agora_core.testing import FakeReranker, in_memory_retriever
 from llamaindex_agora import (
@@ -284,3 +284,14 @@ def test_node_parser_on_records_and_its_arguments() -> None:
         AgoraNodeParser(chunk_overlap=10)
     again = pickle.loads(pickle.dumps(parser))
     assert (again.chunk_size, again.overlap, again.separator) == (8, 0, "\n")
+
+
+def test_the_node_parser_cuts_by_a_chunker_of_the_core() -> None:
+    document = Document(id_="d", text="# A\n\none\n\n## B\n\ntwo", metadata={"k": 1})
+    nodes = AgoraNodeParser(chunker=MarkdownChunker()).get_nodes_from_documents([document])
+    assert [(node.node_id, node.metadata) for node in nodes] == [
+        ("d#0", {"headings": ["A"], "k": 1}),
+        ("d#1", {"headings": ["A", "B"], "k": 1}),
+    ]
+    with pytest.raises(InvalidArgumentError, match="give them to chunker= itself"):
+        AgoraNodeParser(chunk_size=10, overlap=1, chunker=MarkdownChunker())
