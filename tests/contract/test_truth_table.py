@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from agora_core.filters import matches_filter
+from agora_core.filters import filter_to_json, matches_filter
+from agora_core.filters.operators import OPERATORS
 from agora_core.records import VectorRecord
+from agora_core.testing.examples import FILTER_EXAMPLES
 from tests.contract.backends import Backend, open_backends
 from tests.contract.truth_table import TOPICS, filter_of, render, value_of
 
@@ -49,12 +52,31 @@ def test_backend_answers_as_matches_filter_does(answers: dict[str, dict[tuple[st
     assert wrong == []
 
 
+def test_every_operator_is_in_the_table() -> None:
+    """An operator without a pair in the truth table, or without an example in the contract, is not proved anywhere."""
+    asked = json.dumps([filter_to_json(filter_of(filter)) for _, filter in PAIRS])
+    shown = json.dumps([filter_to_json(filter) for filter in FILTER_EXAMPLES.values()])
+    for name in OPERATORS:
+        assert f'"op": "{name}"' in asked, name
+        assert f'"op": "{name}"' in shown, name
+
+
+def test_the_document_lists_every_operator() -> None:
+    """docs/filters.md shows the table of operators; AGORA_WRITE_DOCS=1 writes it anew."""
+    rows = [f"| {one.usage} | {one.meaning} |" for one in OPERATORS.values()]
+    table = "\n".join(["", "| expression | holds where |", "| --- | --- |", *rows, "", ""])
+    _check_document("<!-- operators: begin -->\n", table, "<!-- operators: end -->")
+
+
 def test_the_document_shows_these_answers(answers: dict[str, dict[tuple[str, str], bool]]) -> None:
     """docs/filters.md holds the table as the backends answered; AGORA_WRITE_DOCS=1 writes it anew."""
+    _check_document(BEGIN, "\n" + render(answers), END)
+
+
+def _check_document(begin: str, part: str, end: str) -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    table = render(answers)
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
     if os.environ.get("AGORA_WRITE_DOCS"):
-        DOCUMENT.write_text(before + BEGIN + "\n" + table + END + after, encoding="utf-8")
-    assert DOCUMENT.read_text(encoding="utf-8") == before + BEGIN + "\n" + table + END + after
+        DOCUMENT.write_text(before + begin + part + end + after, encoding="utf-8")
+    assert DOCUMENT.read_text(encoding="utf-8") == before + begin + part + end + after
