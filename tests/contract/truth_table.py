@@ -150,7 +150,7 @@ TOPICS = (
     ),
     Topic(
         "Text",
-        "`matches_text` finds a literal piece of a string: no wildcard, no word, no list. "
+        "`matches_text` finds a literal piece of a string, `starts_with` one at its beginning: no wildcard, no list. "
         "Without case, character by character.",
         ('{"k": "100% _sure_"}', '{"k": "Straße"}', '{"k": "STRASSE"}', '{"k": ["Straße"]}', '{"k": 100}'),
         (
@@ -159,6 +159,10 @@ TOPICS = (
             'field("k").matches_text("straß", case_sensitive=False)',
             'field("k").matches_text("100")',
             'field("k").matches_text("")',
+            'field("k").starts_with("Stra")',
+            'field("k").starts_with("STRA", case_sensitive=False)',
+            'field("k").starts_with("100% _")',
+            'field("k").starts_with("tra")',
         ),
     ),
     Topic(

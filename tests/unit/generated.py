@@ -74,6 +74,8 @@ def _leaf(place: Field, value: Any, some: list[Any], bound: Any, kind: int, text
         place.is_null(),
         place.matches_text(text),
         place.matches_text(text, case_sensitive=False),
+        place.starts_with(text),
+        place.starts_with(text, case_sensitive=False),
     ]
     return made[kind]
 
@@ -84,7 +86,7 @@ leaves = st.builds(
     value=values,
     some=st.lists(values, max_size=3),
     bound=_comparable,
-    kind=st.integers(0, 14),
+    kind=st.integers(0, 16),
     text=st.sampled_from(["", "a", "A", "é", "É", "'", "ab"]),
 )
 expressions = st.recursive(

@@ -18,6 +18,7 @@ from agora_core.filters.operators import (
     MATCHES_ANY,
     MATCHES_TEXT,
     MORE,
+    STARTS_WITH,
 )
 from agora_core.filters.paths import Path, Place, field_path, field_repr
 
@@ -103,6 +104,10 @@ class Field(Place):
         Without case, each character counts as its one-character lower case, alike on every backend.
         """
         return condition(self.path, MATCHES_TEXT, text, case_sensitive=case_sensitive)
+
+    def starts_with(self, text: str, *, case_sensitive: bool = True) -> Expression:
+        """The value is a string that begins with `text`; case as in `matches_text`."""
+        return condition(self.path, STARTS_WITH, text, case_sensitive=case_sensitive)
 
 
 def field(path: str | Sequence[str], *, literal: bool = False) -> Field:

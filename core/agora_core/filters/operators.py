@@ -258,6 +258,15 @@ MATCHES_TEXT: Final = Operator(
     usage='`.matches_text("...", case_sensitive=True)`',
     meaning="the value is a string that contains these characters, literally",
 )
+STARTS_WITH: Final = Operator(
+    name="starts_with",
+    takes="text",
+    holds=lambda text: lambda value: isinstance(value, str) and text.of(value).startswith(text.text),
+    sql=_text_sql("starts_with({text}, {needle})"),
+    lookup=_strings,
+    usage='`.starts_with("...", case_sensitive=True)`',
+    meaning="the value is a string that begins with these characters, literally",
+)
 
 OPERATORS: Final[dict[str, Operator]] = {
     entry.name: entry
@@ -273,6 +282,7 @@ OPERATORS: Final[dict[str, Operator]] = {
         MATCHES_ANY,
         EXISTS,
         MATCHES_TEXT,
+        STARTS_WITH,
     )
 }
 """Every operator by its name in JSON."""

@@ -74,6 +74,9 @@ def holds(metadata: dict[str, Any] | None, tree: dict[str, Any]) -> bool:
         if kind(value) != "string":
             return False
         return given in (value if tree.get("case_sensitive", True) else fold(value))
+    if operator == "starts_with":
+        whole = value if kind(value) != "string" or tree.get("case_sensitive", True) else fold(value)
+        return kind(value) == "string" and bool(whole[: len(given)] == given)
     if operator == "in":
         return among(value, given)
     if operator == "matches_any":

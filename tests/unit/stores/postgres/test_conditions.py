@@ -91,6 +91,7 @@ def test_no_hostile_key_or_value_is_ever_part_of_a_statement(hostile: str, token
         here.exists(),
         here.matches_text(hostile),
         here.matches_text(hostile, case_sensitive=False),
+        here.starts_with(hostile),
         field(["a", hostile]) == 1,
         compile_filter({hostile: [hostile, {hostile: 1}]}),
     ]
