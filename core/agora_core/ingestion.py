@@ -22,7 +22,7 @@ from agora_core.chunking import (
 from agora_core.errors import InvalidArgumentError, InvalidMetadataError
 from agora_core.extras import require
 from agora_core.ingestion_plan import Call, IngestionPlan, WholeDocument
-from agora_core.metadata import check_text, copy_metadata, plain_text
+from agora_core.metadata import check_optional_text, check_text, copy_metadata, plain_text
 from agora_core.protocols import EmbeddingProvider, VectorStore
 from agora_core.records import ChunkRecord, IngestDocument, document_id_of
 from agora_core.validation import check_top_k
@@ -219,10 +219,12 @@ def storable_document(document: Any, position: int) -> IngestDocument:
         raise InvalidMetadataError(f"documents[{position}]: id must not be empty; give every document an id of its own")
     where = f"document {_shown(key)}"
     text = check_text(without_nul(document.text), where=where, what="text")
-    source = None if document.source is None else without_nul(document.source)
-    if source is not None:
-        source = check_text(source, where=where, what="source")
-    return IngestDocument(key, text, source, copy_metadata(document.metadata, where=where))
+    source, context = (
+        None if value is None else check_text(without_nul(value), where=where, what=name)
+        for name in ("source", "context")
+        for value in (getattr(document, name, None),)
+    )
+    return IngestDocument(key, text, source, copy_metadata(document.metadata, where=where), context or None)
 
 
 def _grouped(chunks: Iterable[ChunkRecord]) -> Iterator[WholeDocument]:
@@ -261,9 +263,9 @@ def _storable_chunk(chunk: Any, position: int) -> ChunkRecord:
         raise InvalidMetadataError(f"chunks[{position}]: id must not be empty; give every chunk an id of its own")
     where = f"chunk {_shown(key)}"
     text, source = check_text(chunk.text, where=where, what="text"), chunk.source
-    if source is not None:
-        source = check_text(source, where=where, what="source")
-    return ChunkRecord(key, text, source, copy_metadata(chunk.metadata, where=where))
+    source = check_optional_text(source, where=where, what="source")
+    context = check_optional_text(getattr(chunk, "context", None), where=where, what="context")
+    return ChunkRecord(key, text, source, copy_metadata(chunk.metadata, where=where), context or None)
 
 
 def _shown(key: str) -> str:

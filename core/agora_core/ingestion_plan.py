@@ -10,7 +10,7 @@ from typing import Any, Final
 from agora_core.calling import offers
 from agora_core.embedding import checked_vectors
 from agora_core.errors import UnsupportedOperationError
-from agora_core.records import ChunkRecord, Embedding, VectorRecord, document_id_of
+from agora_core.records import ChunkRecord, Embedding, VectorRecord, document_id_of, indexed_text
 from agora_core.stores.scoped import ScopedVectorStore
 
 # Stale chunks of a store that only deletes by id are looked for in blocks of this many numbers.
@@ -47,7 +47,7 @@ class WholeDocument:
     def records(self) -> list[VectorRecord]:
         """Return the chunks with their vectors."""
         return [
-            VectorRecord(chunk.id, chunk.text, vector, chunk.source, chunk.metadata)
+            VectorRecord(chunk.id, chunk.text, vector, chunk.source, chunk.metadata, chunk.context)
             for chunk, vector in zip(self.chunks, self.vectors, strict=True)
         ]
 
@@ -103,7 +103,7 @@ class IngestionPlan:
                 break
             if share := min(document.missing, room):
                 start = len(document.vectors)
-                texts += [chunk.text for chunk in document.chunks[start : start + share]]
+                texts += [indexed_text(chunk.text, chunk.context) for chunk in document.chunks[start : start + share]]
                 shares.append((document, share))
         answer = yield Call(self._embedder, "embed", (texts,))
         vectors = iter(checked_vectors(answer, len(texts), self._embedder))

@@ -74,6 +74,11 @@ def check_text(value: Any, *, where: str, what: str) -> str:
     return text
 
 
+def check_optional_text(value: Any, *, where: str, what: str) -> str | None:
+    """Return `value` as `check_text` does, None staying None."""
+    return None if value is None else check_text(value, where=where, what=what)
+
+
 def copy_json(value: Any, *, where: str, what: str, depth: int = 0) -> JSON:
     """Return a deep copy of a JSON value with tuples made lists.
 

@@ -32,33 +32,39 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class IngestDocument:
-    """What a caller hands in: a whole text with its id, and what is known of it."""
+    """What a caller hands in: a whole text with its id, and what is known of it.
+
+    `context`, a title for instance, is embedded and indexed before the text of each chunk and never shown.
+    """
 
     id: str
     text: str
     source: str | None = None
     metadata: Metadata | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRecord:
-    """A chunk that is not yet embedded; its id is `{document.id}#{n}`, n from 0."""
+    """A chunk that is not yet embedded; its id is `{document.id}#{n}`, n from 0. For `context` see `indexed_text`."""
 
     id: str
     text: str
     source: str | None = None
     metadata: Metadata | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VectorRecord:
-    """A chunk with its embedding, a sequence of `dimension` finite floats."""
+    """A chunk with its embedding, a sequence of `dimension` finite floats. For `context` see `indexed_text`."""
 
     id: str
     text: str
     embedding: Embedding
     source: str | None = None
     metadata: Metadata | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,11 @@ class IndexedDocument:
 
     id: str
     metadata: dict[str, JSON] | None = None
+
+
+def indexed_text(text: str, context: str | None) -> str:
+    """Return what is embedded and indexed of a chunk: its context, two newlines and its text, or the text alone."""
+    return f"{context}\n\n{text}" if context else text
 
 
 def document_id_of(chunk_id: str) -> str:

@@ -16,8 +16,8 @@ from agora_core.errors import (
     InvalidEmbeddingError,
     InvalidMetadataError,
 )
-from agora_core.metadata import check_text, copy_metadata, copy_plain, is_storable
-from agora_core.records import JSON, VectorRecord
+from agora_core.metadata import check_optional_text, check_text, copy_metadata, copy_plain, is_storable
+from agora_core.records import JSON, VectorRecord, indexed_text
 
 _MOST: Final = 2**31 - 1
 
@@ -32,10 +32,15 @@ class RecordBatch:
     texts: list[str]
     sources: list[str | None]
     metadata: list[dict[str, JSON] | None]
+    contexts: list[str | None]
     vectors: Float32Array
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def indexed_texts(self) -> list[str]:
+        """Return what of each record is embedded and indexed; see `indexed_text`."""
+        return list(map(indexed_text, self.texts, self.contexts))
 
 
 def check_top_k(value: Any, *, argument: str = "top_k") -> int:
@@ -147,13 +152,14 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
         texts=[record.text for record in latest],
         sources=[record.source for record in latest],
         metadata=[metadata for _, metadata in rows.values()],
+        contexts=[record.context or None for record in latest],
         vectors=_prepare_vectors(latest, dimension),
     )
 
 
 def _is_plain(record: VectorRecord) -> bool:
-    """Say whether id, text and source are surely storable; where not, `checked_record` finds out and tells."""
-    key, text, source = record.id, record.text, record.source
+    """Say whether id, text, source and context are surely storable; where not, `checked_record` finds out and tells."""
+    key, text, source, context = record.id, record.text, record.source, record.context
     return (
         type(key) is str
         and type(text) is str
@@ -161,6 +167,7 @@ def _is_plain(record: VectorRecord) -> bool:
         and ((key.isascii() and "\x00" not in key) or is_storable(key))
         and ((text.isascii() and "\x00" not in text) or is_storable(text))
         and (source is None or (type(source) is str and is_storable(source)))
+        and (context is None or (type(context) is str and is_storable(context)))
     )
 
 
@@ -180,7 +187,7 @@ def checked_record(record: Any, position: int) -> VectorRecord:
 
     Raises:
         InvalidArgumentError: it is no record.
-        InvalidMetadataError: its id is empty, or id, text or source is not storable.
+        InvalidMetadataError: its id is empty, or id, text, source or context is not storable.
     """
     if not hasattr(record, "embedding") or not hasattr(record, "text"):
         raise InvalidArgumentError(f"records[{position}] must be a VectorRecord, got {type(record).__name__}")
@@ -188,10 +195,10 @@ def checked_record(record: Any, position: int) -> VectorRecord:
     if not key:
         raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
     where = named_record(key)
-    text, source = check_text(record.text, where=where, what="text"), getattr(record, "source", None)
-    if source is not None:
-        source = check_text(source, where=where, what="source")
-    return VectorRecord(key, text, record.embedding, source, getattr(record, "metadata", None))
+    text = check_text(record.text, where=where, what="text")
+    source = check_optional_text(getattr(record, "source", None), where=where, what="source")
+    context = check_optional_text(getattr(record, "context", None), where=where, what="context")
+    return VectorRecord(key, text, record.embedding, source, getattr(record, "metadata", None), context)
 
 
 def named_record(key: str) -> str:

@@ -160,7 +160,7 @@ def ingest(bench: Bench) -> None:
                     stream.write(COPY_HEADER)
                     for start in range(0, len(records), 5_000):
                         batch = prepare_records(records[start : start + 5_000], dimension=DIMENSION)
-                        for piece in copy_rows(batch, "vector", with_source=True):
+                        for piece in copy_rows(batch, "vector", ["id", "text", "source", "metadata", "embedding"]):
                             stream.write(piece)
                     stream.write(COPY_TRAILER)
 

@@ -107,7 +107,8 @@ def draw_id(chooser: Chooser) -> str:
 def draw_record(chooser: Chooser) -> VectorRecord:
     source = chooser.choose((None, "", "s.md"))
     text = chooser.choose(("", "some text", "O'Brien % \\ 😀"))
-    return VectorRecord(draw_id(chooser), text, draw_embedding(chooser), source, draw_metadata(chooser))
+    context = chooser.choose((None, None, "Title"))
+    return VectorRecord(draw_id(chooser), text, draw_embedding(chooser), source, draw_metadata(chooser), context)
 
 
 def draw_leaf(chooser: Chooser) -> AnyFilter:
@@ -227,7 +228,7 @@ def check(model: PlainModelStore, operation: Operation, expected: Any, actual: A
     elif method in ("get", "scan") and isinstance(expected, list):
         assert [r.id for r in actual] == [r.id for r in expected]
         for theirs, ours in zip(actual, expected, strict=True):
-            assert (theirs.text, theirs.source) == (ours.text, ours.source)
+            assert (theirs.text, theirs.source, theirs.context) == (ours.text, ours.source, ours.context)
             assert same_json(theirs.metadata or {}, ours.metadata or {})
             check_embedding(theirs.embedding, ours.embedding, unit=unit_vectors)
     elif method == "list_documents" and isinstance(expected, list):

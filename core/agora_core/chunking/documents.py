@@ -31,9 +31,9 @@ def chunk_documents(
 ) -> list[ChunkRecord]:
     """Cut each document as `chunk_text` does, or by a chunker; chunk n of document `d` has the id `d#n`, n from 0.
 
-    Source and metadata are those of the document. What the chunker knows of a chunk is added to its metadata, its place
-    as `start` and `end`; the document's own keys win. U+0000, which extracted PDFs hold and databases refuse, is
-    removed from text and source first. A document without text gives no chunk.
+    Source, metadata and context are those of the document. What the chunker knows of a chunk is added to its metadata,
+    its place as `start` and `end`; the document's own keys win. U+0000, which extracted PDFs hold and databases
+    refuse, is removed from text, source and context first. A document without text gives no chunk.
 
     Raises:
         InvalidArgumentError: an argument is out of its range, something given is no document, or `chunker` is given
@@ -71,7 +71,8 @@ def document_cutter(
 
     def cut(document: IngestDocument) -> list[ChunkRecord]:
         text = plain_text(without_nul(document.text))
-        plain = IngestDocument(plain_text(document.id), text, document.source, document.metadata)
+        key = plain_text(document.id)
+        plain = IngestDocument(key, text, document.source, document.metadata, _context_of(document))
         pieces = []
         for number, chunk in enumerate(chunks_by(own, plain)):
             known = copy_metadata(chunk.metadata, where=f"chunk {number} of document {plain.id!r}") or {}
@@ -90,6 +91,7 @@ def _prose(document: IngestDocument, size: int, overlap: int, separator: str) ->
 def _records(document: IngestDocument, pieces: Iterable[tuple[str, Mapping[str, Any] | None]]) -> list[ChunkRecord]:
     key, source = plain_text(document.id), document.source
     source = source if source is None else plain_text(without_nul(source))
+    context = _context_of(document)
     return [
         ChunkRecord(
             f"{key}#{number}",
@@ -97,9 +99,16 @@ def _records(document: IngestDocument, pieces: Iterable[tuple[str, Mapping[str, 
             source,
             # A label of the document is a bound; what a chunker reads out of a text may not change it.
             {**known, **(document.metadata or {})} if known else document.metadata,
+            context,
         )
         for number, (piece, known) in enumerate(pieces)
     ]
+
+
+def _context_of(document: Any) -> str | None:
+    # An object of the older shape has none.
+    context = getattr(document, "context", None)
+    return plain_text(without_nul(context)) if context else None
 
 
 def iterate_documents(documents: Any) -> Iterable[Any]:
@@ -114,19 +123,22 @@ def iterate_documents(documents: Any) -> Iterable[Any]:
 
 
 def check_document(document: Any, position: int) -> IngestDocument:
-    """Return `document` where it has the shape of one: str id and text, str or no source.
+    """Return `document` where it has the shape of one: str id and text, str or no source and context.
 
     Raises:
         InvalidArgumentError: it has not.
     """
     kinds = [type(getattr(document, name, None)) for name in ("id", "text")]
-    source = getattr(document, "source", None)
     if not all(issubclass(kind, str) for kind in kinds) or not hasattr(document, "metadata"):
         raise InvalidArgumentError(
             f"documents[{position}] must be an IngestDocument with a str id and a str text, "
             f"got {type(document).__name__}"
         )
-    if source is not None and not isinstance(source, str):
-        raise InvalidArgumentError(f"documents[{position}]: source must be a str or None, got {type(source).__name__}")
+    for name in ("source", "context"):
+        value = getattr(document, name, None)
+        if value is not None and not isinstance(value, str):
+            raise InvalidArgumentError(
+                f"documents[{position}]: {name} must be a str or None, got {type(value).__name__}"
+            )
     checked: IngestDocument = document
     return checked

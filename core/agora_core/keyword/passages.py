@@ -12,9 +12,9 @@ from agora_core.errors import InvalidArgumentError, InvalidMetadataError
 from agora_core.filters.expressions import Expression
 from agora_core.filters.literals import json_equal
 from agora_core.keyword.ordering import BoolArray
-from agora_core.metadata import check_text, copy_metadata
+from agora_core.metadata import check_optional_text, check_text, copy_metadata
 from agora_core.metadata_index.index import MetadataIndex
-from agora_core.records import JSON, document_id_of
+from agora_core.records import JSON, document_id_of, indexed_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,14 @@ class TextBatch:
     texts: list[str]
     sources: list[str | None]
     metadata: list[dict[str, JSON] | None]
+    contexts: list[str | None]
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def indexed_texts(self) -> list[str]:
+        """Return what of each passage is analysed; see `indexed_text`."""
+        return list(map(indexed_text, self.texts, self.contexts))
 
 
 def prepare_texts(records: Iterable[Any]) -> TextBatch:
@@ -39,7 +44,7 @@ def prepare_texts(records: Iterable[Any]) -> TextBatch:
     """
     if isinstance(records, (str, bytes)) or not isinstance(records, Iterable):
         raise InvalidArgumentError(f"records must be a list of records, got {type(records).__name__}")
-    latest: dict[str, tuple[str, str | None, dict[str, JSON] | None]] = {}
+    latest: dict[str, tuple[str, str | None, dict[str, JSON] | None, str | None]] = {}
     for position, record in enumerate(records):
         try:
             key, text = record.id, record.text
@@ -52,14 +57,11 @@ def prepare_texts(records: Iterable[Any]) -> TextBatch:
             raise InvalidMetadataError(f"records[{position}]: id must not be empty; give every record an id of its own")
         where = f"record {key if len(key) <= 120 else key[:117] + '...'!r}"
         text = check_text(text, where=where, what="text")
-        source, metadata = getattr(record, "source", None), getattr(record, "metadata", None)
-        if source is not None:
-            source = check_text(source, where=where, what="source")
-        latest[key] = (text, source, None if metadata is None else copy_metadata(metadata, where=where))
-    columns = list(latest.values())
-    return TextBatch(
-        list(latest), [text for text, _, _ in columns], [s for _, s, _ in columns], [m for _, _, m in columns]
-    )
+        source = check_optional_text(getattr(record, "source", None), where=where, what="source")
+        context = check_optional_text(getattr(record, "context", None), where=where, what="context")
+        latest[key] = (text, source, copy_metadata(getattr(record, "metadata", None), where=where), context or None)
+    texts, sources, metadata, contexts = map(list, zip(*latest.values(), strict=True)) if latest else ([], [], [], [])
+    return TextBatch(list(latest), texts, sources, metadata, contexts)
 
 
 class PassageTable:
@@ -73,6 +75,7 @@ class PassageTable:
         self.texts: list[str] = []
         self.sources: list[str | None] = []
         self.metadata: list[dict[str, JSON] | None] = []
+        self.contexts: list[str | None] = []
         self.row_of: dict[str, int] = {}
         # One row, which most documents of one chunk have, is kept as the bare int.
         self._documents: dict[str, int | list[int]] = {}
@@ -87,12 +90,14 @@ class PassageTable:
                 self.texts.append(batch.texts[place])
                 self.sources.append(batch.sources[place])
                 self.metadata.append(batch.metadata[place])
+                self.contexts.append(batch.contexts[place])
                 self._own(batch.ids[place], row)
                 continue
             if not self.ids[row]:
                 self.ids[row] = batch.ids[place]
                 self._own(batch.ids[place], row)
             self.texts[row], self.sources[row] = batch.texts[place], batch.sources[place]
+            self.contexts[row] = batch.contexts[place]
             self.set_metadata(row, batch.metadata[place])
         self._index.append(first)
 
@@ -101,7 +106,7 @@ class PassageTable:
         for row in rows:
             record_id = self.ids[row]
             self.set_metadata(row, None)
-            self.ids[row], self.texts[row], self.sources[row] = "", "", None
+            self.ids[row], self.texts[row], self.sources[row], self.contexts[row] = "", "", None, None
             del self.row_of[record_id]
             document = document_id_of(record_id)
             owned = self._documents[document]

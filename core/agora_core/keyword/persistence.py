@@ -101,7 +101,7 @@ def _write_archive(file: IO[bytes], head: str, saved: SavedIndex) -> None:
         archive.writestr(_HEAD, head)
         archive.writestr(_WORDS, json.dumps(saved.columns.words, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         with archive.open(_RECORDS, "w", force_zip64=True) as member:
-            for row in zip(batch.ids, batch.texts, batch.sources, batch.metadata, strict=True):
+            for row in zip(batch.ids, batch.texts, batch.sources, batch.metadata, batch.contexts, strict=True):
                 member.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         for column in _ARRAYS:
             with archive.open(f"{column}.npy", "w", force_zip64=True) as member:

@@ -238,7 +238,7 @@ class KeywordRetriever(BaseRetriever):
             if not len(batch):
                 self._drop(stale)
                 return 0
-            counted = index.count(batch.texts)
+            counted = index.count(batch.indexed_texts())
             known = [table.row_of.get(record_id) for record_id in batch.ids]
             fresh = iter(index.allocate(known.count(None)))
             rows = [next(fresh) if row is None else row for row in known]
@@ -328,9 +328,10 @@ class KeywordRetriever(BaseRetriever):
                 [table.texts[row] for row in rows],
                 [table.sources[row] for row in rows],
                 [table.metadata[row] for row in rows],
+                [table.contexts[row] for row in rows],
             )
             columns = self._index.columns()
-        mark = fingerprint(self._tokenizer, batch.texts)
+        mark = fingerprint(self._tokenizer, batch.indexed_texts())
         write_index(path, SavedIndex(self.k1, self.b, name, config, mark, batch, columns))
 
     @classmethod
@@ -358,7 +359,7 @@ class KeywordRetriever(BaseRetriever):
                 f"tokenizer must be the one the index was saved with, {saved.tokenizer!r} {saved.config!r}, "
                 f"got {tokenizer_identity(given)!r}; pass that one, or build the index anew"
             )
-        same = fingerprint(given, saved.batch.texts) == saved.fingerprint
+        same = fingerprint(given, saved.batch.indexed_texts()) == saved.fingerprint
         if not same and saved.tokenizer is None:
             raise InvalidArgumentError(
                 "tokenizer gives other terms than the one the index was saved with; pass that one"

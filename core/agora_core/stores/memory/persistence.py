@@ -33,7 +33,8 @@ def write_store(path: str | os.PathLike[str], *, metric: str, dimension: int | N
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
                 archive.writestr(_HEAD, json.dumps(head))
                 with archive.open(_RECORDS, "w", force_zip64=True) as member:
-                    for row in zip(batch.ids, batch.texts, batch.sources, batch.metadata, strict=False):
+                    columns = (batch.ids, batch.texts, batch.sources, batch.metadata, batch.contexts)
+                    for row in zip(*columns, strict=True):
                         member.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
                 with archive.open(_VECTORS, "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.ascontiguousarray(batch.vectors), allow_pickle=False)
@@ -77,8 +78,9 @@ def _batch(head: dict[str, Any], rows: list[Any], vectors: Float32Array) -> Reco
     if vectors.ndim != 2 or vectors.dtype != np.float32 or not len(rows) == len(vectors) == head["records"]:
         raise InvalidArgumentError("vectors and records do not fit together")
     records = (
-        VectorRecord(record_id, text, vector, source, metadata)
-        for (record_id, text, source, metadata), vector in zip(rows, vectors, strict=False)
+        # A file of an older release has no contexts.
+        VectorRecord(record_id, text, vector, source, metadata, *context)
+        for (record_id, text, source, metadata, *context), vector in zip(rows, vectors, strict=True)
     )
     batch = prepare_records(records, dimension=dimension)
     if len(batch) != len(rows):

@@ -65,6 +65,7 @@ class RowTable:
         self.texts: list[str] = []
         self.sources: list[str | None] = []
         self.metadata: list[dict[str, JSON] | None] = []
+        self.contexts: list[str | None] = []
         self.row_of: dict[str, int] = {}
         # One row, which most documents of one chunk have, is kept as the bare int.
         self.documents: dict[str, int | list[int]] = {}
@@ -143,6 +144,7 @@ class RowTable:
             texts=list(itertools.compress(self.texts, chosen)),
             sources=list(itertools.compress(self.sources, chosen)),
             metadata=list(itertools.compress(self.metadata, chosen)),
+            contexts=list(itertools.compress(self.contexts, chosen)),
             vectors=self._matrix[: len(alive)][alive],
         )
 
@@ -180,6 +182,7 @@ class RowTable:
         self.texts += batch.texts
         self.sources += batch.sources
         self.metadata += batch.metadata
+        self.contexts += batch.contexts
         # One int object a row, for both.
         rows_of_batch = list(range(first, end))
         self.row_of.update(zip(batch.ids, rows_of_batch, strict=True))
@@ -237,6 +240,7 @@ class RowTable:
         self.texts = list(itertools.compress(self.texts, chosen))
         self.sources = list(itertools.compress(self.sources, chosen))
         self.metadata = list(itertools.compress(self.metadata, chosen))
+        self.contexts = list(itertools.compress(self.contexts, chosen))
         place = moved.tolist()
         self.row_of = dict(zip(self.ids, itertools.compress(place, chosen), strict=True))
         self.documents = {

@@ -236,6 +236,7 @@ class MemoryVectorStore(BaseVectorStore):
                     table.vector(row).tolist(),
                     table.sources[row],
                     clone_metadata(table.metadata[row]),
+                    table.contexts[row],
                 )
             )
         return records

@@ -52,7 +52,8 @@ SELECT
     ),
     has_table_privilege(to_regclass(%(table)s), 'SELECT'),
     has_database_privilege(current_database(), 'TEMPORARY'),
-    NOT row_security_active(to_regclass(%(table)s)::oid)
+    NOT row_security_active(to_regclass(%(table)s)::oid),
+    (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%(table)s)::oid)
 """
 
 _MINIMUM_SERVER: Final = 140_000
@@ -90,7 +91,9 @@ class Catalog:
     tokens: str | None
     document_id: str | None
     text_search: str | None
+    context: str | None
     vector_index: Index | None
+    alterable: bool
 
     @property
     def iterative_scan(self) -> bool:
@@ -111,7 +114,7 @@ def catalog_statement(layout: Layout) -> Statement:
 
 def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None) -> Catalog:
     """Return the catalog from the row of `catalog_statement`; `text_search` is the configuration of the store."""
-    server, encoding, version, in_path, table, columns, indexes, readable, may_stage, may_copy = row
+    server, encoding, version, in_path, table, columns, indexes, readable, may_stage, may_copy, alterable = row
     by_name = {column["name"]: column for column in columns or ()}
     found = tuple(
         Index(
@@ -149,6 +152,8 @@ def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None)
         text_search=(
             None if text_search is None else generated(names.text_search, f"to_tsvector('{text_search}'::regconfig")
         ),
+        context=names.context if by_name.get(names.context or "", {}).get("type") == "text" else None,
+        alterable=bool(alterable),
         vector_index=next((i for i in found if i.valid and i.whole and _serves(i, layout)), None),
     )
 

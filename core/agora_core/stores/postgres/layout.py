@@ -50,7 +50,8 @@ def check_identifier(value: Any, *, argument: str) -> str:
 class PgVectorColumns:
     """The names of the columns, for a table that was made by something else.
 
-    `id`, `text`, `metadata` and `embedding` have to exist; `source` is None where a table has no such column.
+    `id`, `text`, `metadata` and `embedding` have to exist; `source` is None where a table has no such column. `context`
+    is needed for records with a context alone; `ensure_schema` adds it, None does without.
     `document_id`, `tokens` and `text_search` are generated columns that make things fast. They are used
     where the table has them, and everything is answered without them where it has not; None never looks for them.
     """
@@ -63,6 +64,7 @@ class PgVectorColumns:
     document_id: str | None = "document_id"
     tokens: str | None = "tokens"
     text_search: str | None = "text_search"
+    context: str | None = "agora_context"
 
     def __post_init__(self) -> None:
         """Check every name."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from psycopg import errors
 
-from agora_core.errors import ScopeViolationError
+from agora_core.errors import SchemaError, ScopeViolationError
 from agora_core.filters import Expression
 from agora_core.stores.postgres import statements
 from agora_core.stores.postgres.requests import Copy, Statement, Steps
@@ -37,7 +37,9 @@ def write(target: Target, batches: Iterator[RecordBatch], bound: Expression | No
 
     Raises:
         ScopeViolationError: a record to replace lies outside the bound.
+        SchemaError: a record has a context, and the table has no place for it.
     """
+    batches = (_with_contexts(target, batch) for batch in batches)
     first = next(batches, None)
     if first is None or not len(first):
         return 0
@@ -102,16 +104,27 @@ class _Loader:
     def _pieces(self, batch: RecordBatch) -> Iterator[bytes]:
         layout = self._target.layout
         yield COPY_HEADER
-        yield from copy_rows(batch, layout.storage, with_source=layout.columns.source is not None)
+        yield from copy_rows(batch, layout.storage, list(statements.written_columns(self._target)))
         yield COPY_TRAILER
 
 
 def _insert(target: Target, batch: RecordBatch, bound: Expression | None, most: int) -> Steps[None]:
-    rows: list[tuple[Any, ...]] = [(*row[:4], Vector(row[4])) for row in row_values(batch, target.layout.storage)]
+    values = row_values(batch, target.layout.storage, statements.written_columns(target))
+    rows = [tuple(Vector(value) if isinstance(value, bytes) else value for value in row) for row in values]
     for start in range(0, len(rows), most):
         some = rows[start : start + most]
         answer = yield statements.insert_rows(target, some, bound)
         _check_all(answer.count, len(some))
+
+
+def _with_contexts(target: Target, batch: RecordBatch) -> RecordBatch:
+    if target.catalog.context is None and any(batch.contexts):
+        name = target.layout.columns.context
+        raise SchemaError(
+            f"records have a context and the table {target.layout.name.as_string(None)} has no column for it; "
+            + ("open the store with columns.context" if name is None else "call ensure_schema() as the table's owner")
+        )
+    return batch
 
 
 def _check_all(written: int, expected: int) -> None:

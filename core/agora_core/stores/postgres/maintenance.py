@@ -51,6 +51,9 @@ def ensure_schema(operations: Operations, *, with_vector_index: bool) -> Operati
             yield rendered(schema.create_table(layout, operations.text_search))
             catalog = yield from look()
         check_table(catalog, layout)
+        context = layout.columns.context
+        if context is not None and context not in catalog.columns and catalog.alterable:
+            yield rendered(schema.add_context(layout, context))
         present = {index.name for index in catalog.indexes}
         for name, statement in schema.plain_indexes(layout, operations.text_search, catalog).items():
             if name not in present:

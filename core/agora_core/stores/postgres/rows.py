@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -81,37 +81,39 @@ def order_by_id(batch: RecordBatch) -> list[int]:
     return sorted(range(len(batch)), key=batch.ids.__getitem__)
 
 
-def row_values(batch: RecordBatch, storage: Storage) -> Iterator[tuple[str, str, str | None, str | None, bytes]]:
-    """Yield (id, text, source, metadata as JSON text, embedding in binary) in the order of ids."""
-    vectors = vector_bytes(batch.vectors, storage)
+def row_values(batch: RecordBatch, storage: Storage, parts: Iterable[str]) -> Iterator[tuple[str | bytes | None, ...]]:
+    """Yield of each record the `parts` (see `written_columns`) in the order of ids: metadata as JSON text, embeddings
+    in binary."""
+    columns: dict[str, Sequence[str | bytes | None]] = {
+        "id": batch.ids,
+        "text": batch.texts,
+        "source": batch.sources,
+        "metadata": [None if metadata is None else to_json_text(metadata) for metadata in batch.metadata],
+        "embedding": vector_bytes(batch.vectors, storage),
+        "context": batch.contexts,
+    }
+    chosen = [columns[part] for part in parts]
     for n in order_by_id(batch):
-        metadata = batch.metadata[n]
-        text = None if metadata is None else to_json_text(metadata)
-        yield batch.ids[n], batch.texts[n], batch.sources[n], text, vectors[n]
+        yield tuple(column[n] for column in chosen)
 
 
-def copy_rows(batch: RecordBatch, storage: Storage, *, with_source: bool) -> Iterator[bytes]:
+def copy_rows(batch: RecordBatch, storage: Storage, parts: Sequence[str]) -> Iterator[bytes]:
     """Yield the rows of a binary COPY in the order of ids, about 256 kB a piece, without header and trailer."""
-    fields = struct.pack("!h", 5 if with_source else 4)
+    fields, metadata = struct.pack("!h", len(parts)), parts.index("metadata")
     pieces: list[bytes] = []
     size = 0
-    for record_id, text, source, metadata, vector in row_values(batch, storage):
-        encoded_id, encoded_text = record_id.encode(), text.encode()
-        pieces += (fields, _LENGTH(len(encoded_id)), encoded_id, _LENGTH(len(encoded_text)), encoded_text)
-        if with_source:
-            if source is None:
+    for row in row_values(batch, storage, parts):
+        pieces.append(fields)
+        for place, value in enumerate(row):
+            if value is None:
                 pieces.append(_NULL)
-            else:
-                encoded = source.encode()
-                pieces += (_LENGTH(len(encoded)), encoded)
-        if metadata is None:
-            pieces.append(_NULL)
-        else:
-            encoded = metadata.encode()
-            # The binary form of jsonb is a version byte and its text.
-            pieces += (_LENGTH(len(encoded) + 1), b"\x01", encoded)
-        pieces += (_LENGTH(len(vector)), vector)
-        size += len(encoded_text) + len(vector)
+                continue
+            data = value if isinstance(value, bytes) else value.encode()
+            if place == metadata:
+                # The binary form of jsonb is a version byte and its text.
+                data = b"\x01" + data
+            pieces += (_LENGTH(len(data)), data)
+            size += len(data)
         if size >= _BYTES_PER_CHUNK:
             yield b"".join(pieces)
             pieces, size = [], 0
@@ -125,5 +127,5 @@ def passage(row: Sequence[Any]) -> Passage:
 
 
 def vector_record(row: Sequence[Any], storage: Storage) -> VectorRecord:
-    """Return a record from (id, text, source, metadata as JSON text, embedding in binary)."""
-    return VectorRecord(row[0], row[1], read_vector(row[4], storage), row[2], from_json_text(row[3]))
+    """Return a record from (id, text, source, metadata as JSON text, embedding in binary, context)."""
+    return VectorRecord(row[0], row[1], read_vector(row[4], storage), row[2], from_json_text(row[3]), row[5])

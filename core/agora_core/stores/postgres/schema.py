@@ -54,6 +54,16 @@ def generated_columns(layout: Layout, text_search: str | None) -> dict[str, sql.
     return definitions
 
 
+def context_column(name: str) -> sql.Composed:
+    """Return the definition of the column of contexts."""
+    return sql.SQL("{} text").format(sql.Identifier(name))
+
+
+def add_context(layout: Layout, name: str) -> sql.Composed:
+    """Return the statement that gives an older table the column of contexts; no row is rewritten."""
+    return sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}").format(layout.name, context_column(name))
+
+
 def create_table(layout: Layout, text_search: str | None) -> sql.Composed:
     """Return the statement that makes the table."""
     columns = layout.columns
@@ -69,6 +79,7 @@ def create_table(layout: Layout, text_search: str | None) -> sql.Composed:
         sql.SQL("{} {}({}) NOT NULL").format(
             sql.Identifier(columns.embedding), layout.vector_type, sql.Literal(layout.dimension)
         ),
+        *([] if columns.context is None else [context_column(columns.context)]),
         *generated_columns(layout, text_search).values(),
     ]
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} (\n    {}\n)").format(layout.name, sql.SQL(",\n    ").join(lines))

@@ -71,6 +71,17 @@ class Target:
         )
 
     @property
+    def context(self) -> sql.Composable:
+        """The context of a record; null where the table keeps none."""
+        name = self.catalog.context
+        return sql.SQL("NULL::text") if name is None else self.column(name)
+
+    @property
+    def record(self) -> sql.Composable:
+        """What a record is made of: the payload, the embedding in binary, the context."""
+        return sql.SQL("{}, {} AS embedding, {} AS context").format(self.payload, self.embedding_bytes, self.context)
+
+    @property
     def embedding_bytes(self) -> sql.Composable:
         """The embedding in pgvector's binary form, whether the connection knows the type or not."""
         send = sql.SQL("halfvec_send") if self.layout.storage == "halfvec" else sql.SQL("vector_send")
@@ -110,9 +121,8 @@ def get(target: Target, ids: Sequence[str], within: Expression | None) -> Statem
     """Records by id, in any order."""
     bound = target.condition(within)
     return rendered(
-        sql.SQL("SELECT {}, {} AS embedding FROM {} AS t WHERE {} = ANY (%(ids)s::text[]) AND {}").format(
-            target.payload,
-            target.embedding_bytes,
+        sql.SQL("SELECT {} FROM {} AS t WHERE {} = ANY (%(ids)s::text[]) AND {}").format(
+            target.record,
             target.table,
             target.column(target.layout.columns.id),
             bound.clause,
@@ -130,8 +140,8 @@ def scan_page(target: Target, filter: Expression | None, after: str | None, size
     if after is not None:
         parameters["after"] = after
     return rendered(
-        sql.SQL("SELECT {}, {} AS embedding FROM {} AS t WHERE {}{} ORDER BY {} LIMIT %(size)s").format(
-            target.payload, target.embedding_bytes, target.table, condition.clause, start, target.id
+        sql.SQL("SELECT {} FROM {} AS t WHERE {}{} ORDER BY {} LIMIT %(size)s").format(
+            target.record, target.table, condition.clause, start, target.id
         ),
         condition.parameters,
         parameters,
@@ -231,10 +241,27 @@ def remove_where(target: Target, filter: Expression) -> Statement:
 # Writing.
 
 
-def _written_columns(target: Target) -> list[str]:
+def written_columns(target: Target) -> dict[str, str]:
+    """Return which columns a write fills, in their order: what of a record each holds, and its name."""
     columns = target.layout.columns
-    source = [] if columns.source is None else [columns.source]
-    return [columns.id, columns.text, *source, columns.metadata, columns.embedding]
+    names = {
+        "id": columns.id,
+        "text": columns.text,
+        "source": columns.source,
+        "metadata": columns.metadata,
+        "embedding": columns.embedding,
+        "context": target.catalog.context,
+    }
+    return {part: name for part, name in names.items() if name is not None}
+
+
+def _names(target: Target) -> sql.Composable:
+    return sql.SQL(", ").join(map(sql.Identifier, written_columns(target).values()))
+
+
+def _types(target: Target) -> dict[str, sql.Composable]:
+    special = {"metadata": sql.SQL("jsonb"), "embedding": target.layout.vector_type}
+    return {part: special.get(part, sql.SQL("text")) for part in written_columns(target)}
 
 
 def _on_conflict(target: Target, within: Condition) -> sql.Composable:
@@ -242,7 +269,7 @@ def _on_conflict(target: Target, within: Condition) -> sql.Composable:
     columns = target.layout.columns
     assignments = sql.SQL(", ").join(
         sql.SQL("{name} = excluded.{name}").format(name=sql.Identifier(name))
-        for name in _written_columns(target)
+        for name in written_columns(target).values()
         if name != columns.id
     )
     where = sql.SQL("") if within is ALWAYS else sql.SQL(" WHERE {}").format(within.strict)
@@ -250,29 +277,19 @@ def _on_conflict(target: Target, within: Condition) -> sql.Composable:
 
 
 def insert_rows(target: Target, rows: Sequence[Sequence[Any]], within: Expression | None) -> Statement:
-    """Upsert a few rows of (id, text, source, metadata text, vector) in one statement."""
-    bound = target.condition(within)
+    """Upsert a few rows, of the values that `written_columns` names, in one statement."""
+    bound, types = target.condition(within), _types(target)
     parameters: dict[str, Any] = {}
     lines = []
-    for number, (record_id, text, source, metadata, vector) in enumerate(rows):
-        values: list[tuple[str, Any, sql.SQL]] = [
-            (f"i{number}", record_id, sql.SQL("text")),
-            (f"t{number}", text, sql.SQL("text")),
-            (f"m{number}", metadata, sql.SQL("jsonb")),
-            (f"v{number}", vector, target.layout.vector_type),
-        ]
-        if target.layout.columns.source is not None:
-            values.insert(2, (f"s{number}", source, sql.SQL("text")))
-        parameters.update((name, value) for name, value, _ in values)
-        lines.append(
-            sql.SQL("({})").format(
-                sql.SQL(", ").join(sql.SQL("{}::{}").format(sql.Placeholder(name), kind) for name, _, kind in values)
-            )
-        )
+    for number, row in enumerate(rows):
+        names = [f"{part}{number}" for part in types]
+        parameters.update(zip(names, row, strict=True))
+        values = map(sql.SQL("{}::{}").format, map(sql.Placeholder, names), types.values())
+        lines.append(sql.SQL("({})").format(sql.SQL(", ").join(values)))
     return rendered(
         sql.SQL("INSERT INTO {} AS t ({}) VALUES {} {}").format(
             target.table,
-            sql.SQL(", ").join(map(sql.Identifier, _written_columns(target))),
+            _names(target),
             sql.SQL(", ").join(lines),
             _on_conflict(target, bound),
         ),
@@ -293,38 +310,27 @@ def any_known(target: Target, ids: Sequence[str]) -> Statement:
 
 def copy_table(target: Target) -> str:
     """Return the COPY straight into the table."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
-    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(target.table, columns).as_string(None)
+    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(target.table, _names(target)).as_string(None)
 
 
 def create_stage(target: Target) -> Statement:
     """Make the temporary table that records are merged from; it goes with the transaction, if not before."""
-    columns = target.layout.columns
-    types = {columns.metadata: sql.SQL("jsonb"), columns.embedding: target.layout.vector_type}
-    return rendered(
-        sql.SQL("CREATE TABLE {} ({}) ON COMMIT DROP").format(
-            _STAGE,
-            sql.SQL(", ").join(
-                sql.SQL("{} {}").format(sql.Identifier(name), types.get(name, sql.SQL("text")))
-                for name in _written_columns(target)
-            ),
-        )
-    )
+    names = map(sql.Identifier, written_columns(target).values())
+    columns = map(sql.SQL("{} {}").format, names, _types(target).values())
+    return rendered(sql.SQL("CREATE TABLE {} ({}) ON COMMIT DROP").format(_STAGE, sql.SQL(", ").join(columns)))
 
 
 def copy_stage(target: Target) -> str:
     """Return the COPY that fills the stage."""
-    columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
-    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(_STAGE, columns).as_string(None)
+    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(_STAGE, _names(target)).as_string(None)
 
 
 def merge_stage(target: Target, within: Expression | None) -> Statement:
     """Upsert what was copied, in the order it was copied in, which is that of ids."""
     bound = target.condition(within)
-    columns = sql.SQL(", ").join(map(sql.Identifier, _written_columns(target)))
     return rendered(
         sql.SQL("INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM {stage} {on_conflict}").format(
-            table=target.table, columns=columns, stage=_STAGE, on_conflict=_on_conflict(target, bound)
+            table=target.table, columns=_names(target), stage=_STAGE, on_conflict=_on_conflict(target, bound)
         ),
         bound.parameters,
     )

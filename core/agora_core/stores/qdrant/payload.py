@@ -3,14 +3,14 @@
 The payload is `id`, `documentId`, `text`, `source` and `metadata` (the last two left out where there is none), as the
 original system writes it, plus one object `agora`:
 
-    {"v": 1, "x": {"<slot>": text}, "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
+    {"v": 1, "c": context, "x": {"<slot>": text}, "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
 
 with one slot for each top-level metadata key, named by a digest, so that no key needs quoting in a path. `t` holds a
 token of the key's exact value, one for each member of a list, one for its JSON type, and the same for every path
 below it. `n` is the value where it is a number, `p` the numbers below it, for native ranges, each as the two integers
 of `number_parts`. Tokens are built from canonical JSON, so two values share one exactly when they are equal as JSON:
 equality on Qdrant needs no rule of its own, and a scalar never meets a list. `x` holds, as text, the values whose
-floats the engine may change.
+floats the engine may change; `c` is there where a record has a context.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ FORMAT: Final = 1
 
 FORMAT_KEY: Final = "agora.v"
 TEXTS_KEY: Final = "agora.x"
+CONTEXT_KEY: Final = "agora.c"
 DOCUMENT_KEY: Final = "documentId"
 
 _TYPE_LETTERS: Final[Mapping[JsonType, str]] = {
@@ -124,7 +125,13 @@ def filter_object(metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
     return {**written, "x": texts} if texts else written
 
 
-def point_payload(record_id: str, text: str, source: str | None, metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
+def point_payload(
+    record_id: str,
+    text: str,
+    source: str | None,
+    metadata: Mapping[str, JSON] | None,
+    context: str | None = None,
+) -> dict[str, Any]:
     """Return the payload of one record."""
     payload: dict[str, Any] = {"id": record_id, DOCUMENT_KEY: document_id_of(record_id), "text": text}
     if source is not None:
@@ -132,6 +139,8 @@ def point_payload(record_id: str, text: str, source: str | None, metadata: Mappi
     if metadata is not None:
         payload["metadata"] = dict(metadata)
     payload["agora"] = filter_object(metadata)
+    if context is not None:
+        payload["agora"]["c"] = context
     return payload
 
 
@@ -146,6 +155,12 @@ def patched_slots(effective: Mapping[str, JSON]) -> dict[str, Any]:
 def patched_texts(effective: Mapping[str, JSON]) -> dict[str, str | None]:
     """Return what a validated patch writes under `agora.x`: the text of a value that needs one, None to delete it."""
     return {slot_of(key): exact_text(value) for key, value in effective.items()}
+
+
+def context_of(payload: Mapping[str, Any]) -> str | None:
+    """Return the context in a payload that was read, None where there is none."""
+    context = (payload.get("agora") or {}).get("c")
+    return context if isinstance(context, str) else None
 
 
 def metadata_of(payload: Mapping[str, Any] | None) -> dict[str, JSON] | None:

@@ -27,7 +27,7 @@ from agora_core.steps import Steps
 from agora_core.stores.facets import Facets, facet_texts, most_frequent
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models, without_tokens
-from agora_core.stores.qdrant.payload import filter_object, metadata_of
+from agora_core.stores.qdrant.payload import context_of, filter_object, metadata_of
 from agora_core.stores.qdrant.requests import ID_FIELDS, LISTING_FIELDS, PASSAGE_FIELDS, Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import RecordBatch
@@ -156,6 +156,7 @@ def record_of(point: Any) -> VectorRecord:
         embedding=np.asarray(vector, dtype=np.float32).tolist(),
         source=payload.get("source"),
         metadata=metadata_of(payload),
+        context=context_of(payload),
     )
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from agora_core.records import JSON, chunk_id_to_point_id
 from agora_core.stores.qdrant.filters import conjunction, qdrant_models
 from agora_core.stores.qdrant.local_mode import settled
-from agora_core.stores.qdrant.payload import DOCUMENT_KEY, TEXTS_KEY, patched_slots, patched_texts, point_payload
+from agora_core.stores.qdrant.payload import (
+    CONTEXT_KEY,
+    DOCUMENT_KEY,
+    TEXTS_KEY,
+    patched_slots,
+    patched_texts,
+    point_payload,
+)
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import Float32Array, RecordBatch
 
@@ -25,7 +32,7 @@ class Call:
 
 
 # Which fields of a payload a read asks for; the tokens are never read back.
-PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata", TEXTS_KEY)
+PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata", TEXTS_KEY, CONTEXT_KEY)
 LISTING_FIELDS: Final = ("id", "metadata", TEXTS_KEY)
 ID_FIELDS: Final = ("id",)
 
@@ -53,13 +60,13 @@ def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
     """Return the points of validated records."""
     models = qdrant_models()
     dense = stored_vectors(settings, batch.vectors).tolist()
-    sparse = settings.sparse.documents(batch.texts) if settings.sparse is not None else None
+    sparse = settings.sparse.documents(batch.indexed_texts()) if settings.sparse is not None else None
     points = []
     for n, record_id in enumerate(batch.ids):
         vector: Any = dense[n]
         if settings.sparse is not None and sparse is not None and sparse[n] is not None:
             vector = {"": dense[n], settings.sparse.vector_name: sparse[n]}
-        payload = point_payload(record_id, batch.texts[n], batch.sources[n], batch.metadata[n])
+        payload = point_payload(record_id, batch.texts[n], batch.sources[n], batch.metadata[n], batch.contexts[n])
         points.append(models.PointStruct(id=chunk_id_to_point_id(record_id), vector=vector, payload=payload))
     return points
 

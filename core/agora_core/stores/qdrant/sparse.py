@@ -2,7 +2,7 @@
 
 A term's index is a 32-bit digest, so any corpus, any number of writers and any language share one space without a
 vocabulary to keep. Two terms of a large vocabulary can share an index (of 100,000 terms about one pair does, of a
-million about a hundred): a hit is therefore read again and kept only where its text holds a term of the query.
+million about a hundred): a hit is therefore read again and kept only where a term of the query is truly in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, Final
 
 from agora_core.keyword.analysis import AnyTokenizer, passage_terms, query_terms
 from agora_core.keyword.bm25 import bm25_term_score
+from agora_core.records import indexed_text
 from agora_core.stores.qdrant.filters import qdrant_models
+from agora_core.stores.qdrant.payload import context_of
 
 VECTOR_NAME: Final = "text"
 
@@ -66,9 +68,14 @@ class SparseEncoder:
         return query_terms(self.tokenizer, text)
 
     def holds_any(self, terms: Sequence[str]) -> Callable[[Mapping[str, Any]], bool]:
-        """Return the test whether a payload's text truly holds one of these terms."""
+        """Return the test whether what is indexed of a payload truly holds one of these terms."""
         wanted = frozenset(terms)
-        return lambda payload: not wanted.isdisjoint(passage_terms(self.tokenizer, payload["text"])[0])
+
+        def holds(payload: Mapping[str, Any]) -> bool:
+            indexed = indexed_text(payload["text"], context_of(payload))
+            return not wanted.isdisjoint(passage_terms(self.tokenizer, indexed)[0])
+
+        return holds
 
     def fingerprint(self) -> dict[str, Any]:
         """Return, as JSON, what decides about the vectors: an index made with another one does not fit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +47,20 @@ class WritingLaws(ContractBase):
             expected = [3.0, 4.0, 0.0] if metric in self.keeps_embeddings else [0.6, 0.8, 0.0]
             assert list(second.embedding) == pytest.approx(expected, abs=1e-6)
             assert store.get([]) == []
+
+    def test_a_context_is_kept_and_never_shown(self, store: Caller) -> None:
+        """`get` and `scan` give a context back; no passage, text or metadata holds it, and an upsert replaces it."""
+        self.need("get", "scan", "context")
+        store.upsert([replace(record("a#0", metadata={"k": 1}), context="Title\nPart"), record("b#0", [0, 1, 0])])
+        assert [found.context for found in store.get(["a#0", "b#0"])] == ["Title\nPart", None]
+        assert [found.context for found in store.scan()] == ["Title\nPart", None]
+        (shown,) = store.search([1, 0, 0], top_k=1)
+        assert (shown.text, shown.metadata) == ("text of a#0", {"k": 1})
+        store.update_metadata("a", {"k": 2})
+        assert store.get(["a#0"])[0].context == "Title\nPart"
+        self.fails(lambda: store.upsert([replace(record("c#0"), context="nul\x00")]), InvalidMetadataError)
+        store.upsert([record("a#0")])
+        assert store.get(["a#0"])[0].context is None
 
     def test_upsert_replaces_the_whole_record(self, store: Caller) -> None:
         """Writing an id again replaces text, source, metadata and embedding, and adds nothing."""

@@ -22,6 +22,7 @@ from agora_core.stores.postgres.rows import (
 from agora_core.validation import prepare_records
 
 STORAGES: list[Storage] = ["vector", "halfvec"]
+PARTS = ["id", "text", "source", "metadata", "embedding", "context"]
 
 
 def test_an_embedding_is_its_length_and_its_numbers_in_network_order() -> None:
@@ -34,23 +35,25 @@ def test_an_embedding_is_its_length_and_its_numbers_in_network_order() -> None:
 
 
 def test_copied_rows_are_in_the_order_of_ids_with_nulls_marked() -> None:
-    batch = prepare_records([VectorRecord("b", "é", [1.0]), VectorRecord("a", "", [2.0], "s", {"k": 1})], dimension=1)
-    data = b"".join(copy_rows(batch, "vector", with_source=True))
+    batch = prepare_records(
+        [VectorRecord("b", "é", [1.0]), VectorRecord("a", "", [2.0], "s", {"k": 1}, "Title")], dimension=1
+    )
+    data = b"".join(copy_rows(batch, "vector", PARTS))
 
     def column(value: bytes | None) -> bytes:
         return struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value
 
     vector = [struct.pack("!HHf", 1, 0, number) for number in (2.0, 1.0)]
-    first = [b"a", b"", b"s", b'\x01{"k":1}', vector[0]]
-    second = [b"b", "é".encode(), None, None, vector[1]]
-    assert data == b"".join(struct.pack("!h", 5) + b"".join(map(column, row)) for row in (first, second))
-    narrow = b"".join(copy_rows(batch, "vector", with_source=False))
+    first = [b"a", b"", b"s", b'\x01{"k":1}', vector[0], b"Title"]
+    second = [b"b", "é".encode(), None, None, vector[1], None]
+    assert data == b"".join(struct.pack("!h", 6) + b"".join(map(column, row)) for row in (first, second))
+    narrow = b"".join(copy_rows(batch, "vector", ["id", "text", "metadata", "embedding"]))
     assert narrow.startswith(struct.pack("!h", 4))
 
 
 def test_rows_travel_in_pieces() -> None:
     batch = prepare_records([VectorRecord(f"{n:05}", "x" * 1_000, [1.0]) for n in range(1_000)], dimension=1)
-    pieces = list(copy_rows(batch, "vector", with_source=True))
+    pieces = list(copy_rows(batch, "vector", PARTS))
     assert len(pieces) > 2
     assert max(map(len, pieces)) < 400_000
 
