@@ -129,8 +129,9 @@ def test_an_older_pgvector_is_slower_and_not_wrong(store: PgVectorStore, rows: A
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
 def test_ties_break_by_id_through_the_cut_of_an_index_walk(make_store: Any, metric: str) -> None:
     store = make_store(metric=metric)
-    # Enough rows for the vector index to be walked; 30 of them alike, written in no order.
-    spread = [VectorRecord(f"far{n}", "", [-1.0, (n % 37) / 10, (n % 101) / 50]) for n in range(3_000)]
+    # Enough rows for the vector index to be walked; 30 of them alike, written in no order. By inner product too these
+    # are what every other record is nearest to, so that the graph leads there.
+    spread = [VectorRecord(f"far{n}", "", [0.5, (1 + n % 37) / 100, (n % 101) / 500]) for n in range(3_000)]
     alike = [VectorRecord(f"tie{n:02}", "", [1.0, 0.0, 0.0]) for n in np.random.default_rng(3).permutation(30)]
     store.upsert([*spread, *alike])
     for top_k in (1, 7, 29):

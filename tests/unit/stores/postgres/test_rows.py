@@ -77,4 +77,6 @@ def test_rows_become_passages_and_records() -> None:
     found = passage(("id", "text", None, '{"k":[1]}', 0.5))
     assert (found.id, found.text, found.source, found.metadata, found.score) == ("id", "text", None, {"k": [1]}, 0.5)
     vector = vector_bytes(np.ones((1, 2), dtype=np.float32), "vector")[0]
-    assert vector_record(("id", "text", "s", None, vector), "vector") == VectorRecord("id", "text", [1.0, 1.0], "s")
+    assert vector_record(("id", "text", "s", None, vector, "Title"), "vector") == VectorRecord(
+        "id", "text", [1.0, 1.0], "s", context="Title"
+    )
