@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any, Final, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -19,7 +20,9 @@ from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.base import at_least
-from agora_core.stores.scoped import ScopedRetriever
+from agora_core.retrievers.scoped import ScopedRetriever
+from agora_core.steps import Call, Steps
+from agora_core.stores.per_document import cut_per_document, grow
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter
@@ -193,25 +196,30 @@ class LangChainRetriever(CoreRetriever):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.retriever).__name__})"
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
         """Retrieve; a floor needs a `score_key`, for ranks are no scores.
 
         Raises:
             UnsupportedOperationError: `min_score` is given and no `score_key`.
         """
         bound = None if filter is None else frozen_filter(filter)
-        options = self._options(query, top_k, bound, min_score)
-        return self._passages(self.retriever.invoke(query, **options), top_k, bound, min_score)
 
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`."""
-        bound = None if filter is None else frozen_filter(filter)
-        options = self._options(query, top_k, bound, min_score)
-        return self._passages(await self.retriever.ainvoke(query, **options), top_k, bound, min_score)
+        def fetch(count: int) -> Steps[list[Passage]]:
+            options = self._options(query, count, bound, min_score)
+            invoke, ainvoke = partial(self.retriever.invoke, query), partial(self.retriever.ainvoke, query)
+            found = yield Call(partial(invoke, **options), partial(ainvoke, **options))
+            return self._passages(found, bound, min_score)
+
+        if self._takes_k:
+            return (yield from grow(fetch, top_k=top_k, per_document=per_document))
+        return cut_per_document((yield from fetch(top_k)), per_document, top_k)
 
     def _options(self, query: str, top_k: int, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
         check_query(query)
@@ -227,14 +235,14 @@ class LangChainRetriever(CoreRetriever):
             options[self._filter_key] = frozen_filter(filter)
         return options
 
-    def _passages(self, documents: Any, top_k: int, filter: AnyFilter | None, min_score: float | None) -> list[Passage]:
+    def _passages(self, documents: Any, filter: AnyFilter | None, min_score: float | None) -> list[Passage]:
         found = to_passages(documents, id_key=self.id_key, source_key=self.source_key, score_key=self.score_key)
         if self.score_key in _OWN_KEYS:
             for passage in found:
                 for key in _OWN_KEYS:
                     (passage.metadata or {}).pop(key, None)
         kept = [passage for passage in found if filter is None or matches_filter(passage.metadata, filter)]
-        return at_least(kept, min_score)[:top_k]
+        return at_least(kept, min_score)
 
 
 def as_core_retriever(retriever: Any) -> Retriever:

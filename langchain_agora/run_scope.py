@@ -10,13 +10,15 @@ import inspect
 from collections.abc import AsyncIterator
 from typing import Any
 
-from agora_core.calling import acall, call, given
 from agora_core.filters import FALSE
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever
+from agora_core.retrievers.ports import RetrieverPort
+from agora_core.retrievers.scoped import ScopedRetriever
+from agora_core.steps import Steps, ask
 from agora_core.stores.base import OnWrite
-from agora_core.stores.scoped import ScopedRetriever, ScopedVectorStore
+from agora_core.stores.scoped import ScopedVectorStore
 from langchain_agora.scope import ScopeFunction, aresolve_scope, resolve_scope
 
 
@@ -87,23 +89,18 @@ class RunScopedRetriever(BaseRetriever):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._retriever!r})"
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Retrieve in the scope of the current run."""
-        scoped = ScopedRetriever(self._retriever, resolve_scope(self._scope))
-        found: list[Passage] = call(scoped, "retrieve", query, top_k=top_k, **given(filter=filter, min_score=min_score))
-        return found
-
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`; the scope function may be async."""
-        scoped = ScopedRetriever(self._retriever, await aresolve_scope(self._scope))
-        found: list[Passage] = await acall(
-            scoped, "retrieve", query, top_k=top_k, **given(filter=filter, min_score=min_score)
-        )
-        return found
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        scope = yield from ask(resolve_scope, aresolve_scope, self._scope)
+        view = RetrieverPort(ScopedRetriever(self._retriever, scope))
+        options = {"top_k": top_k, "min_score": min_score, "per_document": per_document}
+        return (yield from view.retrieve(query, filter=filter, **options))  # type: ignore[arg-type]
 
 
 def bound_store(store: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -16,6 +15,8 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.base import at_least
+from agora_core.steps import Steps, ask
+from agora_core.stores.per_document import cut_per_document
 from agora_core.validation import check_min_score, check_top_k
 from llamaindex_agora.filters import Filters, to_core_filter
 from llamaindex_agora.nodes import node_to_passage, passage_to_node
@@ -100,36 +101,23 @@ class LlamaIndexRetriever(CoreRetriever):
         """Stand on `retriever`; the number of nodes it fetches is its own, and cut to `top_k`."""
         self._retriever = retriever
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
         """Return their nodes as passages, best first.
 
         Raises:
             InvalidFilterError: the filter could not be built; nothing is retrieved.
         """
-        wanted = _Wanted(check_top_k(top_k), _compiled(filter), check_min_score(min_score))
-        return wanted.of(self._retriever.retrieve(query))
-
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`."""
-        wanted = _Wanted(check_top_k(top_k), _compiled(filter), check_min_score(min_score))
-        return wanted.of(await self._retriever.aretrieve(query))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a call asked for, applied to what their retriever gave."""
-
-    top_k: int
-    filter: Expression | None
-    min_score: float | None
-
-    def of(self, nodes: list[NodeWithScore]) -> list[Passage]:
-        allowed = [n for n in nodes if self.filter is None or matches_filter(n.node.metadata, self.filter)]
-        return at_least(map(node_to_passage, allowed), self.min_score)[: self.top_k]
+        bound = _compiled(filter)
+        nodes = yield from ask(self._retriever.retrieve, self._retriever.aretrieve, query)
+        allowed = [n for n in nodes if bound is None or matches_filter(n.node.metadata, bound)]
+        return cut_per_document(at_least(map(node_to_passage, allowed), min_score), per_document, top_k)
 
 
 def _compiled(filter: AnyFilter | None) -> Expression | None:

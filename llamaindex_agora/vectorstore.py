@@ -22,7 +22,8 @@ from agora_core.filters import field
 from agora_core.metadata import MetadataPatch, effective_patch_keys
 from agora_core.protocols import AnyFilter, is_lexical_vector_store
 from agora_core.records import Passage, VectorRecord
-from agora_core.stores.scoped import ScopedRetriever, ScopedVectorStore
+from agora_core.retrievers.scoped import ScopedRetriever
+from agora_core.stores.scoped import ScopedVectorStore
 from agora_core.validation import check_id
 from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
 from llamaindex_agora.nodes import NODE_KEY, REF_DOC_KEY, record_to_node, refuse_private_keys, to_record

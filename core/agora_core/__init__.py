@@ -114,7 +114,8 @@ _export(
     "render_context",
     "verify_quotes",
 )
-_export("stores.scoped", "ScopedRetriever", "ScopedVectorStore")
+_export("retrievers.scoped", "ScopedRetriever")
+_export("stores.scoped", "ScopedVectorStore")
 _export("stores.base", "BaseVectorStore")
 _export("stores.memory", "MemoryVectorStore")
 _export("stores.postgres", "PgLexicalVectorStore", "PgVectorColumns", "PgVectorStore")
@@ -418,6 +419,9 @@ if TYPE_CHECKING:
     from agora_core.retrievers import (
         tune_hybrid as tune_hybrid,
     )
+    from agora_core.retrievers.scoped import (
+        ScopedRetriever as ScopedRetriever,
+    )
     from agora_core.similarity import (
         cosine_similarity as cosine_similarity,
     )
@@ -443,9 +447,6 @@ if TYPE_CHECKING:
     )
     from agora_core.stores.qdrant import (
         QdrantStore as QdrantStore,
-    )
-    from agora_core.stores.scoped import (
-        ScopedRetriever as ScopedRetriever,
     )
     from agora_core.stores.scoped import (
         ScopedVectorStore as ScopedVectorStore,

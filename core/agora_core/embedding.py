@@ -5,29 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agora_core.calling import acall, call, offers
+from agora_core.calling import Method, offers
 from agora_core.errors import EmbeddingError, InvalidArgumentError
 from agora_core.records import Embedding
+from agora_core.steps import Steps, arun, run
+
+
+class EmbedderPort:
+    """Somebody's embedder as this library asks it; every answer is checked."""
+
+    def __init__(self, embedder: object) -> None:
+        """Accept any object with `embed` or `aembed`, or with `embed_query` or `aembed_query` for queries alone.
+
+        Raises:
+            UnsupportedOperationError: it has none of them.
+        """
+        self.embedder = embedder
+        self._query = Method(embedder, "embed_query") if offers(embedder, "embed_query") else None
+        self._embed = None if self._query is not None and not offers(embedder, "embed") else Method(embedder, "embed")
+
+    def embed(self, texts: Sequence[str]) -> Steps[Sequence[Embedding]]:
+        """Embed texts, one vector for each.
+
+        Raises:
+            EmbeddingError: the embedder answers with more or fewer vectors than texts.
+        """
+        method = self._embed or Method(self.embedder, "embed")
+        answer = yield from method(texts)
+        return checked_vectors(answer, len(texts), self.embedder)
+
+    def embed_query(self, query: str) -> Steps[Embedding | None]:
+        """Embed a query: by `embed_query` where the embedder has one, else as the only text of `embed`.
+
+        None where the embedder answers that one text with no vector at all: there is nothing to search by.
+
+        Raises:
+            EmbeddingError: the embedder answers with more than one vector.
+        """
+        if self._query is not None:
+            embedding: Embedding = yield from self._query(query)
+            return embedding
+        method = self._embed or Method(self.embedder, "embed")
+        return _only_vector((yield from method([query])), self.embedder)
 
 
 def embed_query(embedder: object, query: str) -> Embedding | None:
-    """Embed a query: by `embed_query` where the embedder has one, else as the only text of `embed`.
-
-    None where the embedder answers that one text with no vector at all: there is nothing to search by.
-
-    Raises:
-        EmbeddingError: the embedder answers with more than one vector.
-    """
-    if offers(embedder, "embed_query"):
-        return call(embedder, "embed_query", query)
-    return _only_vector(call(embedder, "embed", [query]), embedder)
+    """Embed a query; see `EmbedderPort.embed_query`."""
+    return run(EmbedderPort(embedder).embed_query(query))
 
 
 async def aembed_query(embedder: object, query: str) -> Embedding | None:
     """Async twin of `embed_query`."""
-    if offers(embedder, "embed_query"):
-        return await acall(embedder, "embed_query", query)
-    return _only_vector(await acall(embedder, "embed", [query]), embedder)
+    return await arun(EmbedderPort(embedder).embed_query(query))
 
 
 def checked_vectors(answer: Any, texts: int, embedder: object) -> Sequence[Embedding]:

@@ -75,9 +75,12 @@ class ModelServerError(AgoraError, RuntimeError):
 
 
 class RetrieverLegError(AgoraError, RuntimeError):
-    """One leg of a hybrid retrieval failed; `leg` is its position and the cause is chained."""
+    """One leg of a hybrid retrieval failed; the cause is chained.
 
-    def __init__(self, message: str, *, leg: int) -> None:
+    `leg` is its position, None where one search of a store answers all legs together.
+    """
+
+    def __init__(self, message: str, *, leg: int | None) -> None:
         self.leg = leg
         super().__init__(message)
 

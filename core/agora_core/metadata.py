@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agora_core.errors import InvalidMetadataError
-from agora_core.records import JSON, Metadata
+from agora_core.records import JSON, Metadata, Passage
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -271,3 +271,9 @@ def apply_metadata_patch(metadata: Metadata | None, patch: MetadataPatch) -> dic
         InvalidMetadataError: the metadata or the patch holds something that is not JSON.
     """
     return merge_effective(copy_metadata(metadata), validate_patch(patch))
+
+
+def with_score(passage: Passage, score: float) -> Passage:
+    """Return a copy of a passage with another score; its metadata is a copy too."""
+    metadata = clone_metadata(passage.metadata)
+    return Passage(id=passage.id, text=passage.text, score=score, source=passage.source, metadata=metadata)

@@ -38,8 +38,9 @@ from agora_core import (
 )
 from agora_core.filters.expressions import Leaf
 from agora_core.retrievers.keyword import _plain_key
+from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.stores.memory.reading import cheap_key
-from agora_core.stores.scoped import ScopedRetriever, ScopedVectorStore
+from agora_core.stores.scoped import ScopedVectorStore
 from agora_core.testing import FakeEmbeddingProvider
 
 
@@ -188,7 +189,7 @@ class Greedy:
         filter.pop("tenant")
         return []
 
-    def retrieve(self, query: str, *, top_k: int, filter: Any) -> list[Any]:
+    def retrieve(self, query: str, *, top_k: int = 5, filter: Any = None, min_score: Any = None) -> list[Any]:
         return self.search([], top_k=top_k, filter=filter)
 
 
@@ -244,7 +245,7 @@ def test_an_answer_of_a_hook_that_changes_is_read_once() -> None:
             return []
 
     retriever = Recording()
-    ContextInjector(retriever, retrieval_filter=lambda actor: Changing({"tenant": "a"}, {})).inject("q")
+    ContextInjector(retriever, retrieval_filter=lambda actor: Changing({"tenant": "a"}, {})).inject("q", actor=None)
     assert retriever.seen == {"tenant": "a"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agora_core.errors import InvalidArgumentError, RerankingError
-from agora_core.metadata import check_text, clone_metadata
+from agora_core.metadata import check_text, with_score
 from agora_core.records import Passage
 from agora_core.validation import check_top_k
 
@@ -53,9 +53,3 @@ def in_order(passages: Sequence[Passage], scores: Sequence[float], top_k: int | 
     if top_k is not None:
         order = order[:top_k]
     return [with_score(passages[position], values[position]) for position in order]
-
-
-def with_score(passage: Passage, score: float) -> Passage:
-    """Return a copy of a passage with another score; its metadata is a copy too."""
-    metadata = clone_metadata(passage.metadata)
-    return Passage(id=passage.id, text=passage.text, score=score, source=passage.source, metadata=metadata)

@@ -1,24 +1,56 @@
-"""What every shipped retriever has in common."""
+"""What every shipped retriever has in common: one statement of its work, both twins, the scope."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from agora_core.embedding import check_query
+from agora_core.filters import Expression, any_of
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
+from agora_core.steps import Steps, arun, run
+from agora_core.stores.per_document import check_per_document
+from agora_core.validation import check_min_score, check_top_k
 
 if TYPE_CHECKING:
-    from agora_core.stores.scoped import ScopedRetriever
+    from agora_core.retrievers.scoped import ScopedRetriever
 
 
-class BaseRetriever(ABC):
-    """Finds passages for a query, in both colours."""
+class BaseRetriever:
+    """Finds passages for a query, from sync and from async code.
 
-    @abstractmethod
+    A subclass states its work once, as `_retrieve`; the arguments it gets are checked.
+    """
+
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds this retriever: None where nothing does, else the whole conjunction of all that does."""
+        return None
+
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        raise NotImplementedError(f"{type(self).__name__} must define _retrieve, or retrieve and aretrieve")
+
+    def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
+        """Say which of these ids there are within a scope, for views of a namespace; a retriever may not know."""
+        yield from ()
+        return set()
+
     def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+        self,
+        query: str,
+        *,
+        top_k: int = 5,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Passage]:
         """Return at most `top_k` passages, best first.
 
@@ -27,19 +59,48 @@ class BaseRetriever(ABC):
             top_k: 1 or more.
             filter: a mapping or an expression; None retrieves without one.
             min_score: keep `score >= min_score`, on the scale of this retriever's own scores; None keeps all.
-        """
+            per_document: at most this many passages of one document, 1 or more; `top_k` still counts passages, and
+                the list is filled as far as there are any. None bounds nothing.
 
-    @abstractmethod
+        Raises:
+            InvalidArgumentError: an argument is not as described.
+            InvalidFilterError: the filter could not be built.
+        """
+        return run(self._checked(query, top_k, filter, min_score, per_document))
+
     async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+        self,
+        query: str,
+        *,
+        top_k: int = 5,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Passage]:
         """Async twin of `retrieve`."""
+        return await arun(self._checked(query, top_k, filter, min_score, per_document))
 
-    def scoped(self, filter: AnyFilter) -> ScopedRetriever:
-        """Return a view of this retriever in which `filter` always holds; a call's own filter only narrows it."""
-        from agora_core.stores.scoped import ScopedRetriever
+    def _checked(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        wanted, floor, most = check_top_k(top_k), check_min_score(min_score), check_per_document(per_document)
+        return self._retrieve(check_query(query), wanted, filter, floor, most)
 
-        return ScopedRetriever(self, filter)
+    def scoped(self, filter: AnyFilter, *, namespace: str | None = None) -> ScopedRetriever:
+        """Return a view of this retriever in which `filter` always holds; a call's own filter only narrows it.
+
+        Args:
+            filter: what the view may find.
+            namespace: the ids of this namespace are shown without it; see `BaseVectorStore.scoped`.
+        """
+        from agora_core.retrievers.scoped import ScopedRetriever
+
+        return ScopedRetriever(self, filter, namespace=namespace)
 
 
 def at_least(passages: Iterable[Passage], min_score: float | None) -> list[Passage]:
@@ -47,3 +108,19 @@ def at_least(passages: Iterable[Passage], min_score: float | None) -> list[Passa
     if min_score is None:
         return list(passages)
     return [passage for passage in passages if passage.score >= min_score]
+
+
+def shared_scope(parts: Iterable[object]) -> Expression | None:
+    """Return the scope of a retriever that is composed of others: theirs where they agree, else any of theirs.
+
+    Raises:
+        AttributeError: a part does not say what bounds it.
+    """
+    scopes: list[Expression] = []
+    for part in parts:
+        scope: Expression | None = part.scope  # type: ignore[attr-defined]
+        if scope is None:
+            return None
+        if scope not in scopes:
+            scopes.append(scope)
+    return None if not scopes else scopes[0] if len(scopes) == 1 else any_of(*scopes)

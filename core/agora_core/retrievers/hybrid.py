@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from agora_core.calling import acall, call, given, offers
-from agora_core.embedding import aembed_query, check_query, embed_query
+from agora_core.calling import Method, offers
+from agora_core.embedding import EmbedderPort
 from agora_core.errors import InvalidArgumentError, InvalidFilterError, RetrieverLegError, UnsupportedOperationError
-from agora_core.filters import frozen_filter
+from agora_core.filters import Expression, frozen_filter
 from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights, fuse
-from agora_core.metadata import clone_metadata
+from agora_core.metadata import with_score
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
-from agora_core.retrievers.base import BaseRetriever, at_least
+from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope
 from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.lexical import LexicalRetriever
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.retrievers.ports import RetrieverPort
+from agora_core.steps import Steps, together
+from agora_core.stores.per_document import grow_fused
+from agora_core.validation import check_top_k
 
 DEFAULT_FETCH_TOP_K: Final = 20
 
@@ -41,7 +43,7 @@ class HybridRetriever(BaseRetriever):
         weights: Sequence[float] | None = None,
         fusion: Fusion = "rrf",
     ) -> None:
-        """Stand on any objects with `retrieve` or `aretrieve`.
+        """Accept any objects with `retrieve` or `aretrieve`.
 
         Args:
             retrievers: the legs. Their order decides between equal scores, and whose text and metadata are returned.
@@ -67,138 +69,134 @@ class HybridRetriever(BaseRetriever):
         self.k = check_k(k)
         self.fetch_top_k = check_top_k(fetch_top_k, argument="fetch_top_k")
         self.fusion = fusion
+        self._legs = [RetrieverPort(retriever) for retriever in self.retrievers]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self.retrievers)!r}, fusion={self.fusion!r})"
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Return the `top_k` best passages by fused score, which `min_score` is a floor on; it goes to no leg.
+    @property
+    def scope(self) -> Expression | None:
+        """The scope of the legs where they agree, else any of theirs."""
+        return shared_scope(self.retrievers)
+
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        """Fuse what the legs find; the floor is on the fused score and goes to no leg.
 
         Raises:
             RetrieverLegError: a leg failed; the message names it, the cause is chained.
             InvalidFilterError: a leg refused the filter.
             UnsupportedOperationError: a leg is async only.
         """
-        check_query(query)
-        top_k, floor = check_top_k(top_k), check_min_score(min_score)
         bound = None if filter is None else frozen_filter(filter)
-        if self._is_one_round_trip():
-            return self._finish(self._search_hybrid(query, top_k, bound), top_k, floor)
-        rankings = []
-        for position, leg in enumerate(self.retrievers):
-            try:
-                rankings.append(call(leg, "retrieve", query, **self._leg_options(top_k, bound)))
-            except Exception as error:
-                raise_for_leg(error, position, leg)
-        return self._finish(self._fuse(rankings, top_k), top_k, floor)
+        fetched = max(self.fetch_top_k, top_k)
+        store = self._one_store(per_document)
+        if store is not None:
+            kept = yield from self._one_round_trip(store, query, top_k, fetched, bound, per_document)
+        else:
 
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`: the legs run concurrently, and when one fails the others are cancelled."""
-        check_query(query)
-        top_k, floor = check_top_k(top_k), check_min_score(min_score)
-        bound = None if filter is None else frozen_filter(filter)
-        if self._is_one_round_trip():
-            return self._finish(await self._asearch_hybrid(query, top_k, bound), top_k, floor)
-        rankings = await self._all(
-            [acall(leg, "retrieve", query, **self._leg_options(top_k, bound)) for leg in self.retrievers]
-        )
-        return self._finish(self._fuse(rankings, top_k), top_k, floor)
+            def fetch(count: int) -> Steps[list[list[Passage]]]:
+                return together([self._leg(n, query, count, bound) for n in range(len(self._legs))])
 
-    def _leg_options(self, top_k: int, filter: AnyFilter | None) -> dict[str, Any]:
+            options = {"top_k": top_k, "fetch_top_k": fetched, "per_document": per_document}
+            kept = yield from grow_fused(fetch, self._fuse, **options)  # type: ignore[arg-type]
+        # A leg may hand out what it keeps; its metadata is not shared with the caller.
+        return [with_score(passage, passage.score) for passage in at_least(kept, min_score)]
+
+    def _leg(self, position: int, query: str, fetched: int, filter: AnyFilter | None) -> Steps[list[Passage]]:
         # A copy for each leg: what one does with its filter changes nothing for the next.
         own = None if filter is None else frozen_filter(filter)
-        return {"top_k": max(self.fetch_top_k, top_k), **given(filter=own)}
-
-    async def _all(self, legs: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Await all legs. No leg outlives this call, however it ends."""
-        tasks = [asyncio.ensure_future(leg) for leg in legs]
         try:
-            if tasks:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for position, task in enumerate(tasks):
-                error = _failure(task)
-                if error is not None:
-                    raise_for_leg(error, position, self.retrievers[position])
-            return [task.result() for task in tasks]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            return (yield from self._legs[position].retrieve(query, top_k=fetched, filter=own))
+        except Exception as error:
+            raise_for_leg(error, position, self.retrievers[position])
 
-    def _fuse(self, rankings: Sequence[Sequence[Passage]], top_k: int) -> list[Passage]:
+    def _fuse(self, rankings: Sequence[Sequence[Passage]], top_k: int | None) -> list[Passage]:
         return fuse(rankings, fusion=self.fusion, k=self.k, weights=self.weights, top_k=top_k)
 
-    def _finish(self, fused: Sequence[Passage], top_k: int, floor: float | None) -> list[Passage]:
-        kept = at_least(fused[:top_k], floor)
-        # A leg may hand out what it keeps; its metadata is not shared with the caller.
-        return [
-            Passage(passage.id, passage.text, passage.score, passage.source, clone_metadata(passage.metadata))
-            for passage in kept
-        ]
-
-    def _is_one_round_trip(self) -> bool:
-        """Say whether both legs stand on one store that answers them together, with the ranking of `_fuse`."""
-        if self.fusion != "rrf" or len(self.retrievers) != 2:
-            return False
+    def _one_store(self, per_document: int | None) -> Any:
+        """Return the store that answers both legs together, with the ranking of `_fuse`; None where none does."""
+        if len(self.retrievers) != 2:
+            return None
         dense, lexical = self.retrievers
-        return (
-            type(dense) is EmbeddingRetriever
-            and type(lexical) is LexicalRetriever
-            and dense.store is lexical.store
-            and offers(dense.store, "search_hybrid")
-        )
+        if type(dense) is not EmbeddingRetriever or type(lexical) is not LexicalRetriever:
+            return None
+        if dense.store is not lexical.store or not offers(dense.store, "search_hybrid"):
+            return None
+        names = Method(dense.store, "search_hybrid").names
+        if (
+            (self.fusion != "rrf" and not names("fusion"))
+            or (lexical.syntax is not None and not names("syntax"))
+            or (per_document is not None and not names("per_document"))
+        ):
+            return None
+        return dense.store
 
-    def _hybrid_options(self, top_k: int, filter: AnyFilter | None) -> dict[str, Any]:
-        return {
-            "top_k": top_k,
-            "fetch_top_k": max(self.fetch_top_k, top_k),
-            "k": self.k,
-            "weights": self.weights or (1.0, 1.0),
-            **given(filter=filter),
-        }
-
-    def _search_hybrid(self, query: str, top_k: int, filter: AnyFilter | None) -> list[Passage]:
+    def _one_round_trip(
+        self,
+        store: Any,
+        query: str,
+        top_k: int,
+        fetched: int,
+        filter: AnyFilter | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
         dense: Any = self.retrievers[0]
+        lexical: Any = self.retrievers[1]
         try:
-            embedding = embed_query(dense.embedder, query)
-            if embedding is not None:
-                options = self._hybrid_options(top_k, filter)
-                return list(call(dense.store, "search_hybrid", query, embedding, **options))
-            lexical = call(self.retrievers[1], "retrieve", query, **self._leg_options(top_k, filter))
+            embedding = yield from EmbedderPort(dense.embedder).embed_query(query)
         except Exception as error:
             raise_for_leg(error, 0, dense)
-        return self._fuse([[], lexical], top_k)
+        if embedding is None:
 
-    async def _asearch_hybrid(self, query: str, top_k: int, filter: AnyFilter | None) -> list[Passage]:
-        dense: Any = self.retrievers[0]
+            def fetch(count: int) -> Steps[list[list[Passage]]]:
+                return [[], (yield from self._leg(1, query, count, filter))]
+
+            options = {"top_k": top_k, "fetch_top_k": fetched, "per_document": per_document}
+            return (yield from grow_fused(fetch, self._fuse, **options))  # type: ignore[arg-type]
+        search = Method(store, "search_hybrid")
         try:
-            embedding = await aembed_query(dense.embedder, query)
-            if embedding is not None:
-                options = self._hybrid_options(top_k, filter)
-                return list(await acall(dense.store, "search_hybrid", query, embedding, **options))
-            lexical = await acall(self.retrievers[1], "retrieve", query, **self._leg_options(top_k, filter))
+            answer = yield from search(
+                query,
+                embedding,
+                top_k=top_k,
+                fetch_top_k=fetched,
+                k=self.k,
+                weights=self.weights if self.weights is not None or self.fusion != "rrf" else (1.0, 1.0),
+                fusion=None if self.fusion == "rrf" else self.fusion,
+                filter=filter,
+                per_document=per_document,
+                syntax=lexical.syntax,
+            )
         except Exception as error:
-            raise_for_leg(error, 0, dense)
-        return self._fuse([[], lexical], top_k)
+            raise_for_leg(error, None, store)
+        return list(answer)
+
+    def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
+        found: set[str] = set()
+        for leg in self.retrievers:
+            if (holds := getattr(leg, "_holds", None)) is not None:
+                found |= yield from holds(ids, scope)
+        return found
 
 
-def _failure(task: asyncio.Future[Any]) -> BaseException | None:
-    """Return why a leg failed; None where it has not, or is not done."""
-    if not task.done():
-        return None
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
+def raise_for_leg(error: BaseException, position: int | None, leg: object) -> NoReturn:
+    """Raise the failure of a leg under its name. What the caller did wrong is raised as it is: it says so itself.
 
-
-def raise_for_leg(error: BaseException, position: int, leg: object) -> NoReturn:
-    """Raise the failure of a leg under its name. What the caller did wrong is raised as it is: it says so itself."""
+    No position says that both legs were asked at once, as one search of the store `leg`.
+    """
     if isinstance(error, (InvalidFilterError, UnsupportedOperationError)):
         raise error
+    name = type(leg).__name__
+    which = f"leg {position} of the hybrid ({name})" if position is not None else f"search_hybrid of {name}"
     raise RetrieverLegError(
-        f"leg {position} of the hybrid ({type(leg).__name__}) failed with {type(error).__name__}; "
+        f"{which} failed with {type(error).__name__}; "
         "nothing is returned, for the other legs alone would be another answer",
         leg=position,
     ) from error

@@ -7,6 +7,7 @@ import heapq
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from agora_core.errors import InvalidArgumentError, out_of_scope
@@ -24,7 +25,9 @@ from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, 
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
 from agora_core.retrievers.base import BaseRetriever
-from agora_core.validation import check_id, check_ids, check_min_score, check_top_k
+from agora_core.steps import Steps, ask
+from agora_core.stores.per_document import grow
+from agora_core.validation import check_id, check_ids
 
 _REMEMBERED_FILTERS: Final = 256
 # Each remembered filter keeps a byte for every row.
@@ -88,24 +91,27 @@ class KeywordRetriever(BaseRetriever):
         return self._tokenizer
 
     # ------------------------------------------------------------------------------------------------- searching
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Return the `top_k` best passages that hold a term of `query`; equal scores go by the code points of ids.
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        """Rank the passages that hold a term of `query`; equal scores go by the code points of ids.
 
-        Args:
-            query: words; what the tokenizer makes of them counts, each term once.
-            top_k: 1 or more.
-            filter: a mapping or an expression over the metadata, applied before ranking.
-            min_score: keep `score >= min_score`. BM25 scores are above 0 and have no upper bound.
-
-        Raises:
-            InvalidArgumentError: an argument breaks its rule.
-            InvalidFilterError: the filter could not be built.
+        What the tokenizer makes of the query counts. The filter is applied before ranking. BM25 scores are above 0 and
+        have no upper bound.
         """
-        if not isinstance(query, str):
-            raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")
-        count, floor = check_top_k(top_k), check_min_score(min_score)
+
+        def fetch(count: int) -> Steps[list[Passage]]:
+            search = partial(self._ranked, query, count, filter, min_score)
+            return ask(search, partial(asyncio.to_thread, search))
+
+        return grow(fetch, top_k=top_k, per_document=per_document)
+
+    def _ranked(self, query: str, count: int, filter: AnyFilter | None, floor: float | None) -> list[Passage]:
         expression = None if filter is None else self._compiled(filter)
         terms = query_terms(self._tokenizer, query)
         if expression == FALSE or not terms:
@@ -121,11 +127,12 @@ class KeywordRetriever(BaseRetriever):
         ranked = sorted(found) if len(found) <= count else heapq.nsmallest(count, found)
         return [_passage(*columns) for columns in ranked]
 
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`, in a worker thread."""
-        return await asyncio.to_thread(self.retrieve, query, top_k=top_k, filter=filter, min_score=min_score)
+    def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
+        yield from ()
+        matches = predicate(compile_filter(scope))
+        with self._lock:
+            rows = {key: row for key in ids if (row := self._table.row_of.get(key)) is not None}
+            return {key for key, row in rows.items() if matches(self._table.metadata[row] or {})}
 
     def _compiled(self, filter: AnyFilter) -> Expression:
         """Compile a filter; one of strings only, which most are, is remembered."""

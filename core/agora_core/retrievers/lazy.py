@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 
 from agora_core.calling import acall, call, given, offers
 from agora_core.errors import UnsupportedOperationError
+from agora_core.filters import Expression
 from agora_core.ingestion import aingest_documents, ingest_documents
 from agora_core.protocols import AnyFilter
 from agora_core.records import IngestDocument, Passage
-from agora_core.retrievers.base import BaseRetriever
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.retrievers.base import BaseRetriever, shared_scope
+from agora_core.retrievers.ports import RetrieverPort
+from agora_core.steps import Steps, ask
 
 T = TypeVar("T")
 
@@ -144,19 +146,22 @@ class LazyRetriever(BaseRetriever):
             raise
         return parts
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Retrieve, making the parts first where this is the first use; see `BaseRetriever.retrieve`."""
-        options = _checked(top_k, filter, min_score)
-        return list(call(self.open().retriever, "retrieve", query, **options))
+    @property
+    def scope(self) -> Expression | None:
+        """The scope of the retriever behind; made now where it is not yet."""
+        return shared_scope([self.open().retriever])
 
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`."""
-        options = _checked(top_k, filter, min_score)
-        return list(await acall((await self.aopen()).retriever, "retrieve", query, **options))
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        parts = yield from ask(self.open, self.aopen)
+        options = {"top_k": top_k, "min_score": min_score, "per_document": per_document}
+        return (yield from RetrieverPort(parts.retriever).retrieve(query, filter=filter, **options))  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Close the store where it was made. Closing twice is allowed; the next use makes it anew."""
@@ -227,11 +232,6 @@ async def _in_own_thread(function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(executor, lambda: context.run(function))
     finally:
         executor.shutdown(wait=False)
-
-
-def _checked(top_k: int, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
-    """Refuse what could not be answered before anything is made for it."""
-    return {"top_k": check_top_k(top_k), **given(filter=filter, min_score=check_min_score(min_score))}
 
 
 def made(value: Any, *, having: str) -> Any:

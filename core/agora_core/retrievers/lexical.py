@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from agora_core.calling import acall, call, given
-from agora_core.embedding import check_query
 from agora_core.errors import UnsupportedOperationError
+from agora_core.filters import Expression
 from agora_core.protocols import AnyFilter, LexicalVectorStore, is_lexical_vector_store
 from agora_core.records import Passage
-from agora_core.retrievers.base import BaseRetriever, at_least
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.retrievers.base import BaseRetriever, shared_scope
+from agora_core.steps import Steps
+from agora_core.stores.operations import Syntax
+from agora_core.stores.ports import StorePort
 
 
 class LexicalRetriever(BaseRetriever):
     """Searches the text of a store's records by its `search_text`. Scores are the store's."""
 
-    def __init__(self, store: LexicalVectorStore) -> None:
-        """Stand on any object with `search_text` or `asearch_text`.
+    def __init__(self, store: LexicalVectorStore, *, syntax: Syntax | None = None) -> None:
+        """Accept any object with `search_text` or `asearch_text`.
+
+        Args:
+            store: answers the queries.
+            syntax: how the store reads queries, `plain` or `web`; None leaves it to the store.
 
         Raises:
-            UnsupportedOperationError: the store has neither.
+            UnsupportedOperationError: the store has neither method.
         """
         if not is_lexical_vector_store(store):
             raise UnsupportedOperationError(
@@ -26,25 +31,34 @@ class LexicalRetriever(BaseRetriever):
                 "use a store that has, or a KeywordRetriever beside it"
             )
         self.store = store
+        self.syntax = syntax
+        self._store = StorePort(store)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.store).__name__})"
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Return the `top_k` passages whose words answer the query best; see `BaseRetriever.retrieve`."""
-        check_query(query)
-        floor = check_min_score(min_score)
-        options = {"top_k": check_top_k(top_k), **given(filter=filter)}
-        # Rows come ordered by the score the floor is on, so that flooring after the cut keeps the same rows.
-        return at_least(call(self.store, "search_text", query, **options), floor)
+    @property
+    def scope(self) -> Expression | None:
+        """The scope of the store."""
+        return shared_scope([self.store])
 
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`."""
-        check_query(query)
-        floor = check_min_score(min_score)
-        options = {"top_k": check_top_k(top_k), **given(filter=filter)}
-        return at_least(await acall(self.store, "search_text", query, **options), floor)
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        found = self._store.search_text(
+            query,
+            top_k=top_k,
+            filter=filter,
+            min_score=min_score,
+            per_document=per_document,
+            syntax=self.syntax,
+        )
+        return (yield from found)
+
+    def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
+        return {record.id for record in (yield from self._store.get(ids, within=scope))}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from agora_core.calling import acall, call, given
-from agora_core.embedding import check_query
-from agora_core.errors import RerankingError
+from agora_core.errors import InvalidArgumentError, RerankingError
+from agora_core.filters import Expression
+from agora_core.metadata import with_score
 from agora_core.protocols import AnyFilter, Reranker, Retriever
 from agora_core.records import Passage
-from agora_core.retrievers.base import BaseRetriever, at_least
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope
+from agora_core.retrievers.ports import RerankerPort, RetrieverPort
+from agora_core.steps import Steps
+from agora_core.validation import check_top_k
 
 DEFAULT_FETCH_TOP_K: Final = 20
 
@@ -19,59 +21,91 @@ DEFAULT_FETCH_TOP_K: Final = 20
 class RerankingRetriever(BaseRetriever):
     """Takes `fetch_top_k` candidates from `base` and lets `reranker` choose among them. Scores are the reranker's."""
 
-    def __init__(self, base: Retriever, reranker: Reranker, *, fetch_top_k: int = DEFAULT_FETCH_TOP_K) -> None:
-        """Stand on any object with `retrieve` or `aretrieve`, and any with `rerank` or `arerank`.
+    def __init__(
+        self, base: Retriever, reranker: Reranker, *, fetch_top_k: int = DEFAULT_FETCH_TOP_K, blend: float = 1.0
+    ) -> None:
+        """Accept any object with `retrieve` or `aretrieve`, and any with `rerank` or `arerank`.
 
         Args:
-            base: gives the candidates; the filter goes to it.
-            reranker: orders them.
+            base: gives the candidates; the filter and `per_document` go to it.
+            reranker: orders them. Only its order and its scores count: texts, sources and metadata are the base's.
             fetch_top_k: how many candidates, 1 or more; raised to a call's `top_k` where that is larger.
+            blend: 1 is the reranker's order, 0 the base's. Between, the scores of both are scaled to 0..1 over the
+                candidates (equal ones count 1, what the reranker dropped 0) and mixed.
+
+        Raises:
+            InvalidArgumentError: an argument is out of its range.
+            UnsupportedOperationError: one of the objects has no such method.
         """
+        if type(blend) not in (int, float) or not 0 <= blend <= 1:
+            raise InvalidArgumentError(f"blend must be a number from 0 to 1, got {blend!r}")
         self.base = base
         self.reranker = reranker
         self.fetch_top_k = check_top_k(fetch_top_k, argument="fetch_top_k")
+        self.blend = float(blend)
+        self._base = RetrieverPort(base)
+        self._reranker = RerankerPort(reranker)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r}, {type(self.reranker).__name__})"
 
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Return the `top_k` best candidates by the reranker's score, which `min_score` is a floor on.
+    @property
+    def scope(self) -> Expression | None:
+        """The scope of the base."""
+        return shared_scope([self.base])
 
-        Raises:
-            RerankingError: the reranker answers with a passage it was not given.
-        """
-        top_k, floor, options = self._options(query, top_k, filter, min_score)
-        candidates = list(call(self.base, "retrieve", query, **options))
-        ranked = call(self.reranker, "rerank", query, candidates, top_k=top_k)
-        return at_least(self._chosen(ranked, candidates)[:top_k], floor)
+    def _retrieve(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        fetched = max(self.fetch_top_k, top_k)
+        candidates = yield from self._base.retrieve(query, top_k=fetched, filter=filter, per_document=per_document)
+        asked = top_k if self.blend == 1 else None
+        ranked = yield from self._reranker.rerank(query, list(candidates), top_k=asked)
+        chosen = trusted_order(ranked, candidates, self.reranker)
+        if self.blend < 1:
+            chosen = _blended(candidates, chosen, self.blend)
+        return at_least(chosen[:top_k], min_score)
 
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`."""
-        top_k, floor, options = self._options(query, top_k, filter, min_score)
-        candidates = list(await acall(self.base, "retrieve", query, **options))
-        ranked = await acall(self.reranker, "rerank", query, candidates, top_k=top_k)
-        return at_least(self._chosen(ranked, candidates)[:top_k], floor)
+    def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
+        holds = getattr(self.base, "_holds", None)
+        return set() if holds is None else (yield from holds(ids, scope))
 
-    def _options(
-        self, query: str, top_k: int, filter: AnyFilter | None, min_score: float | None
-    ) -> tuple[int, float | None, dict[str, Any]]:
-        check_query(query)
-        top_k = check_top_k(top_k)
-        options = {"top_k": max(self.fetch_top_k, top_k), **given(filter=filter)}
-        return top_k, check_min_score(min_score), options
 
-    def _chosen(self, ranked: Iterable[Passage], candidates: list[Passage]) -> list[Passage]:
-        """Return the reranker's answer. A passage from elsewhere has not passed the filter, so it is refused."""
-        chosen = list(ranked)
-        allowed = {candidate.id for candidate in candidates}
-        for passage in chosen:
-            if passage.id not in allowed:
-                raise RerankingError(
-                    f"{type(self.reranker).__name__} returned the passage {passage.id!r}, "
-                    "which is none of its candidates; it must return passages it was given"
-                )
-        return chosen
+def trusted_order(ranked: Iterable[Any], candidates: Sequence[Passage], reranker: object) -> list[Passage]:
+    """Return the candidates in a reranker's order with its scores; nothing else of its answer is used.
+
+    Raises:
+        RerankingError: the answer names a passage that was not given. It has not passed the filter.
+    """
+    known = {candidate.id: candidate for candidate in candidates}
+    chosen: dict[str, Passage] = {}
+    for passage in ranked:
+        name = getattr(passage, "id", None)
+        if not isinstance(name, str) or name not in known:
+            raise RerankingError(
+                f"{type(reranker).__name__} returned the passage {name!r}, "
+                "which is none of its candidates; it must return passages it was given"
+            )
+        if name not in chosen:
+            chosen[name] = with_score(known[name], passage.score)
+    return list(chosen.values())
+
+
+def _blended(candidates: Sequence[Passage], ranked: Sequence[Passage], blend: float) -> list[Passage]:
+    base = _scaled(candidates)
+    theirs = _scaled(ranked)
+    scores = {key: blend * theirs.get(key, 0.0) + (1 - blend) * base[key] for key in base}
+    mixed = [with_score(candidate, scores[candidate.id]) for candidate in candidates]
+    return sorted(mixed, key=lambda passage: -passage.score)
+
+
+def _scaled(passages: Sequence[Passage]) -> dict[str, float]:
+    """Return scores moved and stretched to 0..1; 1 for all where they are equal."""
+    scores = [passage.score for passage in passages]
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    return {p.id: 1.0 if high == low else (p.score - low) / (high - low) for p in passages}

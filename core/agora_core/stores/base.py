@@ -245,16 +245,32 @@ class BaseVectorStore(ABC):
         """Async twin of `close`."""
         await asyncio.to_thread(self.close)
 
-    def scoped(self, filter: AnyFilter, *, on_write: OnWrite = "check") -> ScopedVectorStore:
+    def scoped(
+        self, filter: AnyFilter, *, on_write: OnWrite = "check", namespace: str | None = None
+    ) -> ScopedVectorStore:
         """Return a view of this store that no argument can widen beyond `filter`.
 
         Args:
             filter: what the view may see and touch.
             on_write: `check` refuses a record outside the scope, `stamp` writes the scope's plain values into it.
+            namespace: the ids of records and documents written and named through the view live in this namespace, so
+                that others may have the same ones. They are kept with it (`name`, U+001F, id) and shown without it.
+                Records in scope without it are shown under their full ids, where none of the namespace has the same.
         """
         from agora_core.stores.scoped import ScopedVectorStore
 
-        return ScopedVectorStore(self, filter, on_write=on_write)
+        return ScopedVectorStore(self, filter, on_write=on_write, namespace=namespace)
+
+    def stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
+        """Return records as a write through this object stores them; a view may stamp them and change their ids.
+
+        For whoever keeps something else in step with the store, a keyword index for instance.
+        """
+        return list(records)
+
+    def stored_ids(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids that are kept for ids as they are seen here; a view of a namespace changes them."""
+        return list(ids)
 
     def __enter__(self) -> Self:
         return self

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Sized
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agora_core.fusion import Fusion
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
-from agora_core.stores.base import BaseVectorStore, Health
+from agora_core.stores.base import BaseVectorStore, Health, OnWrite
+
+if TYPE_CHECKING:
+    from agora_core.stores.scoped import ScopedLexicalVectorStore
 
 _BUILT_IN_PLACE: Final = 16
 """Up to this many records are validated and encoded on the event loop; more go to a worker thread."""
@@ -375,3 +378,11 @@ class LexicalOperations(OperationRunner):
             query, embedding, top_k, fetch_top_k, k, weights, fusion, filter, min_score, per_document, syntax
         )
         return list(await self._arun(operation))
+
+    def scoped(
+        self, filter: AnyFilter, *, on_write: OnWrite = "check", namespace: str | None = None
+    ) -> ScopedLexicalVectorStore:
+        """Return a view of this store that no argument can widen beyond `filter`; see `BaseVectorStore.scoped`."""
+        from agora_core.stores.scoped import ScopedLexicalVectorStore
+
+        return ScopedLexicalVectorStore(self, filter, on_write=on_write, namespace=namespace)

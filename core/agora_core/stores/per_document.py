@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from agora_core.records import Passage, document_id_of
@@ -59,5 +59,32 @@ def grow(
         passages = yield from fetch(wanted)
         kept = cut_per_document(passages, per_document, top_k)
         if len(kept) >= top_k or len(passages) < wanted:
+            return kept
+        wanted *= _GROWTH
+
+
+def grow_fused(
+    fetch: Callable[[int], Steps[list[list[Passage]]]],
+    fuse: Callable[[Sequence[Sequence[Passage]], int | None], list[Passage]],
+    *,
+    top_k: int,
+    fetch_top_k: int,
+    per_document: int | None,
+) -> Steps[list[Passage]]:
+    """Fuse the lists of several legs and cut the result; ask for longer lists until it is filled or the legs end.
+
+    Args:
+        fetch: returns one list per leg, each of at most `n` passages; shorter ones say that a leg has no more.
+        fuse: makes one ranking of the lists, cut to so many where a number is given.
+        top_k: how many passages are wanted.
+        fetch_top_k: how long the first lists are; raised to `top_k`.
+        per_document: how many of each document; None asks once.
+    """
+    wanted = max(fetch_top_k, top_k)
+    while True:
+        rankings = yield from fetch(wanted)
+        fused = fuse(rankings, top_k if per_document is None else None)
+        kept = cut_per_document(fused, per_document, top_k)
+        if per_document is None or len(kept) >= top_k or all(len(ranking) < wanted for ranking in rankings):
             return kept
         wanted *= _GROWTH

@@ -1,49 +1,78 @@
-"""Views of a store or a retriever that AND a bound filter into everything. No argument can widen them."""
+"""Views of a store that AND a bound filter into everything. No argument can widen them."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agora_core.calling import acall, call
-from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
-from agora_core.filters import (
-    Expression,
-    assert_removal_filter,
-    compile_filter,
-    conjoin,
-    frozen_filter,
-)
+from agora_core.errors import InvalidArgumentError, ScopeViolationError
+from agora_core.filters import Expression, assert_removal_filter, compile_filter, conjoin, frozen_filter
 from agora_core.filters.expressions import And, Leaf
+from agora_core.filters.matching import predicate
 from agora_core.filters.operators import EQUALS
+from agora_core.fusion import Fusion, fuse
 from agora_core.metadata import MetadataPatch, clone_json, copy_metadata
-from agora_core.protocols import AnyFilter
-from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
-from agora_core.stores.base import BaseVectorStore, OnWrite
-from agora_core.validation import checked_record, iterate_records, named_record
+from agora_core.protocols import AnyFilter, is_lexical_vector_store
+from agora_core.records import (
+    JSON,
+    Embedding,
+    IndexedDocument,
+    Passage,
+    VectorRecord,
+    chunk_order_key,
+    document_id_of,
+)
+from agora_core.steps import Steps, arun, run, together
+from agora_core.stores.base import Health, OnWrite
+from agora_core.stores.facets import Facets, check_facets, count_facets, most_frequent
+from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
+from agora_core.stores.operations import LexicalOperations, OperationStore, Syntax
+from agora_core.stores.per_document import check_per_document, grow_fused
+from agora_core.stores.ports import Reader, StorePort
+from agora_core.validation import (
+    check_id,
+    check_ids,
+    check_min_score,
+    check_top_k,
+    checked_record,
+    iterate_records,
+    named_record,
+)
 
 
-class ScopedVectorStore(BaseVectorStore):
+class ScopedVectorStore(OperationStore):
     """A store seen through a bound filter: reads and removals touch only what matches, writes may not leave it.
 
     Any object with the methods of a vector store serves. By-id and by-document calls need its `within` argument;
     a store without one refuses those calls here, and still searches, lists and counts in scope.
     """
 
-    def __init__(self, store: Any, filter: AnyFilter, *, on_write: OnWrite = "check") -> None:
+    def __new__(cls, store: Any, *arguments: Any, **options: Any) -> ScopedVectorStore:
+        """Make a view that searches texts where the store does."""
+        made = ScopedLexicalVectorStore if cls is ScopedVectorStore and is_lexical_vector_store(store) else cls
+        return super().__new__(made)
+
+    def __init__(
+        self, store: Any, filter: AnyFilter, *, on_write: OnWrite = "check", namespace: str | None = None
+    ) -> None:
         """Bind `filter` to `store`; see `BaseVectorStore.scoped`.
 
         Raises:
             InvalidFilterError: the filter could not be built.
-            InvalidArgumentError: `on_write` is neither `check` nor `stamp`.
+            InvalidArgumentError: `on_write` is neither `check` nor `stamp`, or the namespace is not one.
         """
         if on_write not in ("check", "stamp"):
             raise InvalidArgumentError(f"on_write must be 'check' or 'stamp', got {on_write!r}")
         self._store = store
+        self._port = StorePort(store)
         self._scope = frozen_filter(filter)
-        self._stamp = plain_values(self.scope) if on_write == "stamp" else {}
+        self._stamp = plain_values(compile_filter(self._scope)) if on_write == "stamp" else {}
+        self._namespace = None if namespace is None else Namespace(check_namespace(namespace))
+
+    def __getnewargs__(self) -> tuple[Any]:
+        """Return what a copy is made with."""
+        return (self._store,)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self._store).__name__})"
@@ -61,208 +90,227 @@ class ScopedVectorStore(BaseVectorStore):
 
     @property
     def scope(self) -> Expression:
-        """The bound filter, in its internal form."""
-        return compile_filter(self._scope)
+        """The whole conjunction of what bounds this view and every store behind it."""
+        # An object that does not say what bounds it has no such attribute, and then neither has a view of it.
+        behind: Expression | None = self._store.scope
+        return compile_filter(self._scope if behind is None else conjoin(behind, self._scope))
 
-    def scoped(self, filter: AnyFilter, *, on_write: OnWrite = "check") -> ScopedVectorStore:
-        """Return a narrower view: both filters hold."""
-        return ScopedVectorStore(self, filter, on_write=on_write)
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of the ids seen here, those of views behind first, joined by U+001F; None for none."""
+        return joined_namespace(getattr(self._store, "namespace", None), self._namespace)
+
+    def stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
+        """Return records as a write through this view stores them: stamped values in, under the ids that are kept."""
+        own = self._outward(records)
+        behind = getattr(self._store, "stamped", None)
+        return own if behind is None else list(behind(own))
+
+    def stored_ids(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids that are kept for ids of records or documents as they are seen here."""
+        own = [key if self._namespace is None else self._namespace.stored(key) for key in ids]
+        behind = getattr(self._store, "stored_ids", None)
+        return own if behind is None else list(behind(own))
+
+    def _run(self, operation: Steps[Any]) -> Any:
+        return run(operation)
+
+    async def _arun(self, operation: Steps[Any]) -> Any:
+        return await arun(operation)
 
     def _narrow(self, filter: AnyFilter | None) -> AnyFilter:
         return conjoin(self._scope, filter)
 
-    def _within(self, method: str, within: AnyFilter | None, *, awaited: bool = False) -> dict[str, AnyFilter]:
-        # The one of both colours that will be called is looked at.
-        names = (f"a{method}", method) if awaited else (method, f"a{method}")
-        name = names[0] if hasattr(self._store, names[0]) else names[1]
-        function = getattr(self._store, name, None)
-        if function is None:
-            raise UnsupportedOperationError(f"{type(self._store).__name__} has no {method}, which this call needs")
-        if "within" not in inspect.signature(function).parameters:
-            raise UnsupportedOperationError(
-                f"{type(self._store).__name__}.{method} takes no `within`, so it cannot be kept in scope; "
-                "add the argument (see BaseVectorStore), or call by filter"
-            )
-        return {"within": self._narrow(within)}
+    def _kept(self, key: str, argument: str) -> str:
+        return key if self._namespace is None else self._namespace.stored(check_id(key, argument=argument))
 
-    def stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
-        """Return records as a write through this view stores them: with the scope's plain values, where it stamps.
+    def _kept_ids(self, ids: Sequence[str], argument: str) -> Sequence[str]:
+        if self._namespace is None:
+            return ids
+        return [self._namespace.stored(key) for key in check_ids(ids, argument=argument)]
 
-        For whoever keeps something else in step with the store, a keyword index for instance.
-        """
-        own = self._stamped(records)
-        return self._store.stamped(own) if isinstance(self._store, ScopedVectorStore) else own
+    def _told(self, steps: Steps[Any]) -> Steps[Any]:
+        """Run a write whose errors name ids as they are seen here."""
+        try:
+            return (yield from steps)
+        except ScopeViolationError as error:
+            if self._namespace is None:
+                raise
+            raise self._namespace.told(error) from None
 
-    def _stamped(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
+    def _outward(self, records: Iterable[VectorRecord]) -> list[VectorRecord]:
         # A list, because a store may read its records twice and a generator would be spent.
-        if not self._stamp:
+        if not self._stamp and self._namespace is None:
             return list(iterate_records(records))
-        stamped = []
+        outward = []
         for position, record in enumerate(iterate_records(records)):
             plain = checked_record(record, position)
-            metadata = copy_metadata(plain.metadata, where=named_record(plain.id)) or {}
-            stamped.append(replace(plain, metadata={**metadata, **clone_json(self._stamp)}))
-        return stamped
+            if self._stamp:
+                metadata = copy_metadata(plain.metadata, where=named_record(plain.id)) or {}
+                plain = replace(plain, metadata={**metadata, **clone_json(self._stamp)})
+            outward.append(plain if self._namespace is None else self._namespace.in_it(plain))
+        return outward
 
-    def _removal(self, filter: AnyFilter) -> AnyFilter:
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def _upsert(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> Steps[int]:
+        return self._told(self._port.upsert(self._outward(records), within=self._narrow(within)))
+
+    def _replace_documents(
+        self, document_ids: Sequence[str], records: Iterable[VectorRecord], within: AnyFilter | None
+    ) -> Steps[int]:
+        kept = self._kept_ids(document_ids, "document_ids")
+        return self._told(self._port.replace_documents(kept, self._outward(records), within=self._narrow(within)))
+
+    def _update_metadata(self, document_id: str, patch: MetadataPatch, within: AnyFilter | None) -> Steps[int]:
+        kept = self._kept(document_id, "document_id")
+        return self._told(self._port.update_metadata(kept, patch, within=self._narrow(within)))
+
+    def _delete(self, ids: Sequence[str], within: AnyFilter | None) -> Steps[int]:
+        return self._port.delete(self._kept_ids(ids, "ids"), within=self._narrow(within))
+
+    def _remove(self, document_id: str, within: AnyFilter | None) -> Steps[int]:
+        return self._port.remove(self._kept(document_id, "document_id"), within=self._narrow(within))
+
+    def _remove_where(self, filter: AnyFilter) -> Steps[int]:
         # Judged before the scope is added: a caller who names nothing to remove has made a mistake in any scope.
         given = frozen_filter(filter)
         assert_removal_filter(given)
-        return self._narrow(given)
+        return self._removed(given)
 
-    def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
-        """Upsert in scope; see `BaseVectorStore.upsert`.
+    def _removed(self, filter: AnyFilter) -> Steps[int]:
+        if not (yield from self._has_twins()):
+            return (yield from self._port.remove_where(self._narrow(filter)))
+        doomed = []
+        merged = self._merged(filter)
+        while page := (yield from merged.page()):
+            doomed += [key for key, _ in page]
+        return (yield from self._port.delete(doomed, within=self._narrow(filter)))
 
-        Raises:
-            ScopeViolationError: a record, or the one it would replace, does not match the scope.
-        """
-        bound = self._within("upsert", within)
-        return int(call(self._store, "upsert", self._stamped(records), **bound))
+    # Reading --------------------------------------------------------------------------------------------------------
 
-    async def aupsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
-        """Async twin of `upsert`."""
-        bound = self._within("upsert", within, awaited=True)
-        return int(await acall(self._store, "upsert", self._stamped(records), **bound))
+    def _get(self, ids: Sequence[str], within: AnyFilter | None) -> Steps[list[VectorRecord]]:
+        return self._seen(self._port.get(self._kept_ids(ids, "ids"), within=self._narrow(within)))
 
-    def search(
+    def _seen(self, steps: Steps[list[VectorRecord]]) -> Steps[list[VectorRecord]]:
+        records = yield from steps
+        return records if self._namespace is None else [self._namespace.stripped(record) for record in records]
+
+    def _holds(self, kept: list[str]) -> Steps[set[str]]:
+        return {record.id for record in (yield from self._port.get(kept, within=self._scope))}
+
+    def _search(
         self,
         embedding: Embedding,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Passage]]:
+        narrowed = self._narrow(filter)
+
+        def ask(count: int, most: int | None = None) -> Steps[list[Passage]]:
+            search = self._port.search
+            return search(embedding, top_k=count, filter=narrowed, min_score=min_score, per_document=most)
+
+        return self._ranked(ask, top_k, per_document)
+
+    def _ranked(self, ask: Any, top_k: int, per_document: int | None) -> Steps[list[Passage]]:
+        if self._namespace is None:
+            found: Steps[list[Passage]] = ask(top_k, per_document)
+            return found
+        wanted, most = check_top_k(top_k), check_per_document(per_document)
+        return self._namespace.ranked(ask, self._holds, top_k=wanted, per_document=most)
+
+    def search_many(
+        self,
+        embeddings: Iterable[Embedding],
         *,
         top_k: int,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
-    ) -> list[Passage]:
-        """Search in scope; see `BaseVectorStore.search`."""
-        floor = {} if min_score is None else {"min_score": min_score}
-        return list(call(self._store, "search", embedding, top_k=top_k, filter=self._narrow(filter), **floor))
+    ) -> list[list[Passage]]:
+        """Return what `search` returns for each of `embeddings`, in their order."""
+        return run(self._search_many(embeddings, top_k, filter, min_score))
 
-    async def asearch(
+    async def asearch_many(
         self,
-        embedding: Embedding,
+        embeddings: Iterable[Embedding],
         *,
         top_k: int,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
-    ) -> list[Passage]:
-        """Async twin of `search`."""
-        floor = {} if min_score is None else {"min_score": min_score}
-        found = await acall(self._store, "search", embedding, top_k=top_k, filter=self._narrow(filter), **floor)
-        return list(found)
+    ) -> list[list[Passage]]:
+        """Async twin of `search_many`."""
+        return await arun(self._search_many(embeddings, top_k, filter, min_score))
 
-    def get(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
-        """Get in scope; see `BaseVectorStore.get`."""
-        return list(call(self._store, "get", ids, **self._within("get", within)))
+    def _search_many(
+        self, embeddings: Iterable[Embedding], top_k: int, filter: AnyFilter | None, min_score: float | None
+    ) -> Steps[list[list[Passage]]]:
+        if self._namespace is None and self._port.offers("search_many"):
+            method = self._port.method("search_many")
+            options = {"top_k": top_k, "filter": self._narrow(filter), "min_score": min_score}
+            return list((yield from method(embeddings, **options)))
+        return (yield from together([self._search(one, top_k, filter, min_score, None) for one in embeddings], limit=8))
 
-    async def aget(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
-        """Async twin of `get`."""
-        return list(await acall(self._store, "get", ids, **self._within("get", within, awaited=True)))
+    def _list_documents(self, filter: AnyFilter | None) -> Steps[list[IndexedDocument]]:
+        if not (yield from self._has_twins()):
+            listed = yield from self._port.list_documents(self._narrow(filter))
+            if self._namespace is None:
+                return listed
+            return sorted((self._namespace.stripped(entry) for entry in listed), key=lambda entry: entry.id)
+        first: dict[str, tuple[tuple[int, str, str], VectorRecord]] = {}
+        merged = self._merged(filter)
+        while page := (yield from merged.page()):
+            for _, record in page:
+                document_id, order = document_id_of(record.id), chunk_order_key(record.id)
+                if document_id not in first or order < first[document_id][0]:
+                    first[document_id] = (order, record)
+        return [IndexedDocument(key, copy_metadata(first[key][1].metadata, where=key)) for key in sorted(first)]
 
-    def delete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
-        """Delete in scope; see `BaseVectorStore.delete`."""
-        return int(call(self._store, "delete", ids, **self._within("delete", within)))
+    def _list_document_ids(self, filter: AnyFilter | None) -> Steps[list[str]]:
+        ids = yield from self._port.list_document_ids(self._narrow(filter))
+        return ids if self._namespace is None else sorted({self._namespace.shown(key) for key in ids})
 
-    async def adelete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
-        """Async twin of `delete`."""
-        return int(await acall(self._store, "delete", ids, **self._within("delete", within, awaited=True)))
+    def _count(self, filter: AnyFilter | None) -> Steps[int]:
+        if not (yield from self._has_twins()):
+            return (yield from self._port.count(self._narrow(filter)))
+        total, merged = 0, self._merged(filter)
+        while page := (yield from merged.page()):
+            total += len(page)
+        return total
 
-    def remove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
-        """Remove the chunks of a document that are in scope; see `BaseVectorStore.remove`."""
-        return int(call(self._store, "remove", document_id, **self._within("remove", within)))
+    def _facets(self, key: str | Sequence[str], filter: AnyFilter | None, limit: int) -> Steps[Facets]:
+        path, most = check_facets(key, limit)
+        if self._port.offers("facets") and not (yield from self._has_twins()):
+            return (yield from self._port.facets(key, filter=self._narrow(filter), limit=limit))
+        found: list[Any] = []
+        merged = self._merged(filter)
+        while page := (yield from merged.page()):
+            found += [record.metadata for _, record in page]
+        return most_frequent(count_facets(found, path).items(), most)
 
-    async def aremove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
-        """Async twin of `remove`."""
-        return int(await acall(self._store, "remove", document_id, **self._within("remove", within, awaited=True)))
+    def _scan(self, filter: AnyFilter | None) -> Steps[Any]:
+        return self._page_of(self._merged(None if filter is None else frozen_filter(filter)))
 
-    def remove_where(self, filter: AnyFilter) -> int:
-        """Remove what matches in scope; the filter must bound the removal by itself."""
-        return int(call(self._store, "remove_where", self._removal(filter)))
+    def _page_of(self, merged: _Merged) -> Steps[Any]:
+        page = yield from merged.page()
+        return [record for _, record in page], self._page_of(merged) if page else None
 
-    async def aremove_where(self, filter: AnyFilter) -> int:
-        """Async twin of `remove_where`."""
-        return int(await acall(self._store, "remove_where", self._removal(filter)))
+    def _merged(self, filter: AnyFilter | None) -> _Merged:
+        return _Merged(self._port, self._namespace, self._scope, filter)
 
-    def replace_documents(
-        self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
-    ) -> int:
-        """Replace in scope; chunks of the documents that lie outside it stay."""
-        bound = self._within("replace_documents", within)
-        return int(call(self._store, "replace_documents", document_ids, self._stamped(records), **bound))
+    def _has_twins(self) -> Steps[bool]:
+        """Say whether a document of the namespace is shown under the same id as another in scope."""
+        if self._namespace is None:
+            return False
+        ids = yield from self._port.list_document_ids(self._scope)
+        own = {shown for key in ids if (shown := self._namespace.own(key)) is not None}
+        return any(key in own for key in ids if self._namespace.own(key) is None)
 
-    async def areplace_documents(
-        self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
-    ) -> int:
-        """Async twin of `replace_documents`."""
-        bound = self._within("replace_documents", within, awaited=True)
-        written = await acall(self._store, "replace_documents", document_ids, self._stamped(records), **bound)
-        return int(written)
-
-    def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
-        """Patch the chunks of a document that are in scope.
-
-        Raises:
-            ScopeViolationError: the patch would move one of them out.
-        """
-        bound = self._within("update_metadata", within)
-        return int(call(self._store, "update_metadata", document_id, patch, **bound))
-
-    async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
-        """Async twin of `update_metadata`."""
-        bound = self._within("update_metadata", within, awaited=True)
-        return int(await acall(self._store, "update_metadata", document_id, patch, **bound))
-
-    def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
-        """List the documents with a matching chunk in scope."""
-        return list(call(self._store, "list_documents", self._narrow(filter)))
-
-    async def alist_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
-        """Async twin of `list_documents`."""
-        return list(await acall(self._store, "list_documents", self._narrow(filter)))
-
-    def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
-        """List the ids of the documents with a matching chunk in scope."""
-        return list(call(self._store, "list_document_ids", self._narrow(filter)))
-
-    async def alist_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
-        """Async twin of `list_document_ids`."""
-        return list(await acall(self._store, "list_document_ids", self._narrow(filter)))
-
-    def count(self, filter: AnyFilter | None = None) -> int:
-        """Count what matches in scope."""
-        return int(call(self._store, "count", self._narrow(filter)))
-
-    async def acount(self, filter: AnyFilter | None = None) -> int:
-        """Async twin of `count`."""
-        return int(await acall(self._store, "count", self._narrow(filter)))
-
-    def facets(
-        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
-    ) -> list[tuple[JSON, int]]:
-        """Count the values of a metadata key in scope; see `BaseVectorStore.facets`."""
-        if not hasattr(self._store, "facets") and not hasattr(self._store, "afacets"):
-            return super().facets(key, filter=filter, limit=limit)
-        return list(call(self._store, "facets", key, filter=self._narrow(filter), limit=limit))
-
-    async def afacets(
-        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
-    ) -> list[tuple[JSON, int]]:
-        """Async twin of `facets`."""
-        if not hasattr(self._store, "facets") and not hasattr(self._store, "afacets"):
-            return await super().afacets(key, filter=filter, limit=limit)
-        return list(await acall(self._store, "facets", key, filter=self._narrow(filter), limit=limit))
-
-    def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
-        """Iterate over what matches in scope."""
-        records: Iterator[VectorRecord] = call(self._store, "scan", self._narrow(filter))
-        return records
-
-    async def ascan(self, filter: AnyFilter | None = None) -> AsyncIterator[VectorRecord]:
-        """Async twin of `scan`."""
-        if not hasattr(self._store, "ascan"):
-            async for record in super().ascan(filter):
-                yield record
-            return
-        async for record in self._store.ascan(self._narrow(filter)):
-            yield record
+    def _check(self) -> Steps[Health]:
+        health: Health = yield from self._port.method("check")()
+        return health
 
     def close(self) -> None:
         """Do nothing: the store belongs to whoever opened it."""
@@ -270,21 +318,127 @@ class ScopedVectorStore(BaseVectorStore):
     async def aclose(self) -> None:
         """Do nothing: the store belongs to whoever opened it."""
 
-    def __getattr__(self, name: str) -> Any:
-        # Only reached for what is not defined above: text search exists in a view exactly where the store has it.
-        if name in _LEXICAL and hasattr(self._store, name):
-            return _bound_filter(getattr(self._store, name), self._scope)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+class ScopedLexicalVectorStore(LexicalOperations, ScopedVectorStore):
+    """A view of a store that searches texts as well."""
+
+    def _search_text(
+        self,
+        query: str,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+        syntax: Syntax | None,
+    ) -> Steps[list[Passage]]:
+        narrowed = self._narrow(filter)
+
+        def ask(count: int, most: int | None = None) -> Steps[list[Passage]]:
+            options = {"top_k": count, "min_score": min_score, "per_document": most, "syntax": syntax}
+            return self._port.search_text(query, filter=narrowed, **options)  # type: ignore[arg-type]
+
+        return self._ranked(ask, top_k, per_document)
+
+    def _search_hybrid(
+        self,
+        query: str,
+        embedding: Embedding,
+        top_k: int,
+        fetch_top_k: int,
+        k: float,
+        weights: Sequence[float] | None,
+        fusion: Fusion,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+        syntax: Syntax | None,
+    ) -> Steps[list[Passage]]:
+        options: dict[str, Any] = {"top_k": top_k, "fetch_top_k": fetch_top_k, "k": k, "weights": weights}
+        options |= {"fusion": None if fusion == "rrf" else fusion, "filter": self._narrow(filter)}
+        options |= {"min_score": min_score, "per_document": per_document, "syntax": syntax}
+        if self._namespace is None and self._port.offers("search_hybrid"):
+            method = self._port.method("search_hybrid")
+            if all(value is None or method.names(name) for name, value in options.items()):
+                return list((yield from method(query, embedding, **options)))
+        floor, wanted = check_min_score(min_score), check_top_k(top_k)
+
+        def fetch(count: int) -> Steps[list[list[Passage]]]:
+            dense = self._search(embedding, count, filter, None, None)
+            return together([dense, self._search_text(query, count, filter, None, None, syntax)])
+
+        def fused(rankings: Sequence[Sequence[Passage]], most: int | None) -> list[Passage]:
+            return fuse(rankings, fusion=fusion, k=k, weights=weights, top_k=most)
+
+        found = yield from grow_fused(
+            fetch,
+            fused,
+            top_k=wanted,
+            fetch_top_k=check_top_k(fetch_top_k, argument="fetch_top_k"),
+            per_document=check_per_document(per_document),
+        )
+        return [passage for passage in found if floor is None or passage.score >= floor]
 
 
-_LEXICAL = ("search_text", "asearch_text", "search_hybrid", "asearch_hybrid", "search_many", "asearch_many")
+class _Merged:
+    """A scan as it is seen through a view: pairs of the kept id and the record, by the ids shown, in bounded memory."""
+
+    def __init__(
+        self, port: StorePort, namespace: Namespace | None, scope: AnyFilter, filter: AnyFilter | None
+    ) -> None:
+        narrowed = conjoin(scope, filter)
+        self._namespace = namespace
+        self._others = _Side(port.reader(narrowed))
+        # What hides is asked of the scope, not of the filter: an id means one record, whether that matches or not.
+        self._own = None if namespace is None else _Side(port.reader(scope))
+        self._matches = predicate(compile_filter(narrowed))
+
+    def page(self) -> Steps[list[tuple[str, VectorRecord]]]:
+        """Return the next records, none at the end."""
+        namespace, own = self._namespace, self._own
+        if namespace is None or own is None:
+            return [(record.id, record) for record in (yield from self._others.rest())]
+        page: list[tuple[str, VectorRecord]] = []
+        while len(page) < _PAGE:
+            yield from own.fill(lambda record: namespace.own(record.id) is not None)
+            yield from self._others.fill(lambda record: namespace.own(record.id) is None)
+            mine, other = own.head, self._others.head
+            if mine is None and other is None:
+                break
+            if mine is not None and (other is None or (shown := namespace.shown(mine.id)) <= other.id):
+                if other is not None and shown == other.id:
+                    self._others.head = None
+                own.head = None
+                if self._matches(mine.metadata or {}):
+                    page.append((mine.id, namespace.stripped(mine)))
+            elif other is not None:
+                self._others.head = None
+                page.append((other.id, other))
+        return page
 
 
-def _bound_filter(method: Any, scope: AnyFilter) -> Any:
-    def bound(*args: Any, filter: AnyFilter | None = None, **options: Any) -> Any:
-        return method(*args, filter=conjoin(scope, filter), **options)
+_PAGE = 256
 
-    return bound
+
+class _Side:
+    """One of the scans that are merged."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._waiting: list[VectorRecord] = []
+        self._ended = False
+        self.head: VectorRecord | None = None
+
+    def rest(self) -> Steps[list[VectorRecord]]:
+        return (yield from self._reader.page())
+
+    def fill(self, takes: Any) -> Steps[None]:
+        """Put the next record that is taken at the head, where none is."""
+        while self.head is None and not self._ended:
+            if not self._waiting:
+                self._waiting = (yield from self._reader.page())[::-1]
+                self._ended = not self._waiting
+            elif takes(record := self._waiting.pop()):
+                self.head = record
 
 
 def plain_values(scope: Expression) -> dict[str, JSON]:
@@ -295,40 +449,3 @@ def plain_values(scope: Expression) -> dict[str, JSON]:
         if isinstance(child, Leaf) and child.operator is EQUALS and len(child.path) == 1:
             values[child.path[0]] = child.operand.value
     return values
-
-
-class ScopedRetriever:
-    """A retriever seen through a bound filter; a call's own filter only narrows."""
-
-    def __init__(self, retriever: Any, filter: AnyFilter) -> None:
-        """Bind `filter` to anything with `retrieve` or `aretrieve`."""
-        self._retriever = retriever
-        self._scope = frozen_filter(filter)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({type(self._retriever).__name__})"
-
-    @property
-    def scope(self) -> Expression:
-        """The bound filter, in its internal form."""
-        return compile_filter(self._scope)
-
-    def scoped(self, filter: AnyFilter) -> ScopedRetriever:
-        """Return a narrower view: both filters hold."""
-        return ScopedRetriever(self, filter)
-
-    def retrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Retrieve in scope; see `Retriever.retrieve`."""
-        floor = {} if min_score is None else {"min_score": min_score}
-        narrowed = conjoin(self._scope, filter)
-        return list(call(self._retriever, "retrieve", query, top_k=top_k, filter=narrowed, **floor))
-
-    async def aretrieve(
-        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
-    ) -> list[Passage]:
-        """Async twin of `retrieve`."""
-        floor = {} if min_score is None else {"min_score": min_score}
-        narrowed = conjoin(self._scope, filter)
-        return list(await acall(self._retriever, "retrieve", query, top_k=top_k, filter=narrowed, **floor))

@@ -140,7 +140,8 @@ def test_a_filter_bounds_the_rows_and_the_statistics(store: PgLexicalVectorStore
     found = store.search_text("heat pump", top_k=10, filter={"even": True})
     assert set(ids(found)) == {"d0", "d2"}
     assert store.search_text("heat pump", top_k=10, filter={"even": []}) == []
-    assert store.scoped({"even": True}).search_text("heat pump", top_k=10) == found
+    view: Any = store.scoped({"even": True})
+    assert view.search_text("heat pump", top_k=10) == found
     # What other tenants hold does not show in a score.
     store.remove_where({"even": False})
     assert store.search_text("heat pump", top_k=10) == found

@@ -112,6 +112,7 @@ async def test_a_cancelled_call_cancels_its_legs() -> None:
     legs = [AsyncStatic(ONE, waits=True), AsyncStatic(TWO, waits=True)]
     task = asyncio.create_task(HybridRetriever(legs).aretrieve("q"))  # type: ignore[arg-type]
     await legs[1].started.wait()
+    await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -78,7 +78,7 @@ def test_nothing_is_imported_before_the_first_use() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     loaded, stores = done.stdout.splitlines()
     assert loaded == "[]"
-    assert stores == "['agora_core.stores.facets', 'agora_core.stores.base', 'agora_core.stores.scoped']"
+    assert not [name for name in ("memory", "postgres", "qdrant") if f"agora_core.stores.{name}" in stores]
 
 
 async def test_threads_and_coroutines_make_the_parts_once() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from agora_core.errors import out_of_scope
-from agora_core.filters.expressions import Path
+from agora_core.filters.paths import Path
 from agora_core.metadata import merge_effective
 from agora_core.records import (
     JSON,
