@@ -105,7 +105,11 @@ def test_hybrid_over_the_real_parts(case: GoldenCase) -> None:
     names = {"chunkSize": "chunk_size", "overlap": "overlap", "separator": "separator"}
     chunking = {names[name]: value for name, value in case.input["chunk"].items()}
     chunks = chunk_documents([IngestDocument(**one) for one in case.input["documents"]], **chunking)
-    embedder, store, keyword = FakeEmbeddingProvider(case.input["dims"]), MemoryVectorStore(), KeywordRetriever()
+    embedder, store, keyword = (
+        FakeEmbeddingProvider(case.input["dims"]),
+        MemoryVectorStore(),
+        KeywordRetriever(tokenizer="ascii"),
+    )
     ingest_chunks(chunks, embedder=embedder, store=store, keyword=keyword)
     dense = EmbeddingRetriever(embedder, store)
     hybrid = HybridRetriever([dense, keyword], **options_of(case, 2))

@@ -18,7 +18,7 @@ FLOOR_IGNORED = ("fixed/min_score_ignored",)
 @pytest.mark.parametrize("case", golden_params("keyword_retriever", without=FLOOR_IGNORED))
 def test_keyword_retriever(case: GoldenCase) -> None:
     parameters = drop_undefined(case.input["options"])
-    retriever = KeywordRetriever(**parameters)
+    retriever = KeywordRetriever(tokenizer="ascii", **parameters)
     answers: list[Any] = []
     for step in drop_undefined(case.input["steps"]):
         if step["op"] == "add":

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from agora_core.keyword.analysis import AsciiTokenizer, Tokenizer, UnicodeTokenizer, passage_terms, query_terms
+from agora_core.keyword.analysis import (
+    AsciiTokenizer,
+    Tokenizer,
+    UnicodeTokenizer,
+    passage_terms,
+    query_terms,
+    query_weights,
+)
 from agora_core.keyword.bm25 import bm25_idf, bm25_score, bm25_term_score
 from agora_core.keyword.registry import get_tokenizer, suggest_tokenizer, tokenizer_names
 from agora_core.keyword.stemming import SnowballTokenizer
@@ -18,6 +25,7 @@ __all__ = [
     "get_tokenizer",
     "passage_terms",
     "query_terms",
+    "query_weights",
     "suggest_tokenizer",
     "tokenizer_names",
 ]

@@ -1,16 +1,20 @@
 """How text becomes terms: the `Tokenizer` seam, and the two tokenizers that know no language.
 
 A tokenizer is a callable from a text to the list of its terms, repeats kept. What may differ between a passage and a
-query is said by an optional method `query(text)`; without one a query is tokenized like a passage.
+query is said by an optional method `query(text)`; without one a query is tokenized like a passage. A term that stands n
+times in a query weighs the square root of n.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, Protocol, runtime_checkable
 
 from agora_core.records import JSON
@@ -42,10 +46,16 @@ class Tokenizer(Protocol):
 AnyTokenizer = Callable[[str], list[str]]
 
 
+def query_weights(tokenizer: AnyTokenizer, text: str) -> dict[str, float]:
+    """Return the distinct terms of a query in the order they first occur, each with the root of how often it does."""
+    special: Any = getattr(tokenizer, "query", None)
+    terms: list[str] = special(text) if special is not None else tokenizer(text)
+    return {term: 1.0 if count == 1 else math.sqrt(count) for term, count in Counter(terms).items()}
+
+
 def query_terms(tokenizer: AnyTokenizer, text: str) -> list[str]:
     """Return the distinct terms of a query in the order they first occur."""
-    special: Any = getattr(tokenizer, "query", None)
-    return list(dict.fromkeys(special(text) if special is not None else tokenizer(text)))
+    return list(query_weights(tokenizer, text))
 
 
 def passage_terms(tokenizer: AnyTokenizer, text: str) -> tuple[list[str], int]:
@@ -80,17 +90,26 @@ class AsciiTokenizer:
         """Return the terms of `text`."""
         return ascii_terms(text)
 
+    def query(self, text: str) -> list[str]:
+        """Return the terms of a query, each once: the reference does not count repetitions there."""
+        return list(dict.fromkeys(ascii_terms(text)))
+
     def __repr__(self) -> str:
         return "AsciiTokenizer()"
 
 
 # Each set of characters is in two parts: below U+10000 Python matches a set by one lookup, above range by range.
-# Scripts written without spaces: Thai, Lao, Myanmar, Khmer, kana, Han, and what belongs to them.
+# Scripts whose words are not told apart by spaces, or are mostly compounds: Thai, Lao, Myanmar, Khmer, kana, Han and
+# Hangul, and what belongs to them.
 _DENSE: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f\u3041-\u30ff\u31f0-\u31ff",
     "\U0001aff0-\U0001b16f",
 )
-_HAN: Final = ("\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff", "\U00020000-\U000323af")
+# Of these a single character, a Han one or a Hangul syllable, is a term as well.
+_SINGLE: Final = (
+    "\u1100-\u11ff\u3005-\u3007\u3021-\u3029\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff",
+    "\U00020000-\U000323af",
+)
 # Default-ignorable characters that may stand inside a word: soft hyphen, joiners, variation selectors.
 _IGNORED: Final = (
     "\u00ad\u034f\u180b-\u180f\u200c\u200d\u2060\ufe00-\ufe0f\ufeff",
@@ -107,10 +126,12 @@ _TYPOGRAPHY: Final = "\u2019\u2018\u201c\u201d\u2013\u2014\u2026\u00a0\u2022"
 class _Patterns:
     ignored: re.Pattern[str]
     dense: re.Pattern[str]
-    han: re.Pattern[str]
+    single: re.Pattern[str]
     mark: re.Pattern[str]
     marked_word: re.Pattern[str]
     word: re.Pattern[str]
+    identifier: re.Pattern[str]
+    marked_identifier: re.Pattern[str]
 
 
 @lru_cache(maxsize=2)
@@ -124,11 +145,13 @@ def _patterns(*, astral: bool) -> _Patterns:
     marks = one_of((_marks(*_MARKED[:1]), _marks(*_MARKED[1:])))
     return _Patterns(
         ignored=re.compile(one_of(_IGNORED)),
-        dense=re.compile(f"{one_of(_DENSE, _HAN)}+"),
-        han=re.compile(one_of(_HAN)),
+        dense=re.compile(f"{one_of(_DENSE, _SINGLE)}+"),
+        single=re.compile(one_of(_SINGLE)),
         mark=re.compile(marks),
         marked_word=re.compile(rf"(?:[^\W_]+{marks}*)+"),
         word=re.compile(r"[^\W_]+"),
+        identifier=re.compile(r"[^\W_]\w*"),
+        marked_identifier=re.compile(rf"[^\W_](?:\w|{marks})*"),
     )
 
 
@@ -165,14 +188,19 @@ def unicode_words(text: str) -> list[str]:
 
 
 class UnicodeTokenizer:
-    """Words of every script, case folded; the default. Equal to `AsciiTokenizer` on ASCII text.
+    """Words of every script, case folded; the default.
 
-    Combining marks stay in their words and accents are kept. Scripts written without spaces (Han, kana, Thai, Lao,
-    Khmer, Myanmar) give overlapping pairs of characters. A passage gives each Han character by itself as well, so that
-    a query of one character finds it.
+    Combining marks stay in their words and accents are kept. An identifier gives itself and its parts: `HTTPServer2`
+    is `httpserver2`, `http`, `server` and `2`, `max_size` is `max_size`, `max` and `size`. Scripts written without
+    spaces (Han, kana, Thai, Lao, Khmer, Myanmar) and Hangul give overlapping pairs of characters. A passage gives each
+    Han character and Hangul syllable by itself as well, so that a query of one finds it.
     """
 
     name = "unicode"
+
+    def __init__(self) -> None:
+        # What each word gives, as it is written. Threads may race to fill it: they write the same.
+        self._known: dict[str, tuple[str, ...]] = {}
 
     @property
     def config(self) -> dict[str, JSON]:
@@ -190,39 +218,118 @@ class UnicodeTokenizer:
     def __repr__(self) -> str:
         return "UnicodeTokenizer()"
 
-    @staticmethod
-    def _terms(text: str, *, single: bool) -> list[str]:
-        if text.isascii():
-            return ascii_terms(text)
+    def _terms(self, text: str, *, single: bool) -> list[str]:
         plain = text
-        for character in _TYPOGRAPHY:
-            plain = plain.replace(character, " ")
-        if plain.isascii():
-            return ascii_terms(plain)
-        folded = fold_text(text)
-        words = unicode_words(folded)
-        patterns = _patterns_for(folded)
-        if patterns.dense.search(folded) is None:
-            return words
+        if not text.isascii():
+            for character in _TYPOGRAPHY:
+                plain = plain.replace(character, " ")
+            if not plain.isascii():
+                return self._terms_of_any(text, single=single)
+        coded = plain.encode("ascii")
+        if not _has_identifier(coded):
+            return coded.translate(_LOWER_TABLE).decode("ascii").split()
         terms: list[str] = []
-        for word in words:
-            _split_dense(word, terms, patterns, single=single)
+        for word in coded.translate(_WORD_TABLE).decode("ascii").split():
+            terms += self._known.get(word) or self._learn(word)
         return terms
 
+    def _terms_of_any(self, text: str, *, single: bool) -> list[str]:
+        normal = unicodedata.normalize("NFKC", text)
+        ignored = _patterns_for(normal).ignored
+        if ignored.search(normal):
+            normal = unicodedata.normalize("NFC", ignored.sub("", normal))
+        words = identifiers(normal)
+        patterns = _patterns_for(normal)
+        dense = patterns.dense.search(normal) is not None
+        known, terms = self._known, list[str]()
+        for word in words:
+            given = known.get(word)
+            if given is None and dense and patterns.dense.search(word):
+                self._split_dense(word, terms, patterns, single=single)
+                continue
+            terms += given or self._learn(word)
+        return terms
 
-def _split_dense(word: str, terms: list[str], patterns: _Patterns, *, single: bool) -> None:
-    """Add a word to `terms`, its parts in scripts without spaces as overlapping pairs."""
-    position = 0
-    for match in patterns.dense.finditer(word):
-        start, end = match.span()
-        if start > position:
-            terms.append(word[position:start])
-        position = end
-        if end - start == 1:
-            terms.append(match.group())
-            continue
-        terms += [word[at : at + 2] for at in range(start, end - 1)]
-        if single:
-            terms += patterns.han.findall(match.group())
-    if position < len(word):
-        terms.append(word[position:])
+    def _learn(self, word: str) -> tuple[str, ...]:
+        """Return what a word gives, and remember it."""
+        if len(self._known) >= _MAX_KNOWN:
+            self._known = {}
+        given = self._known[word] = _identifier_terms(word)
+        return given
+
+    def _split_dense(self, word: str, terms: list[str], patterns: _Patterns, *, single: bool) -> None:
+        """Add a word to `terms`, its parts in scripts without spaces as overlapping pairs."""
+        position = 0
+        for match in patterns.dense.finditer(word):
+            start, end = match.span()
+            if start > position:
+                terms += _identifier_terms(word[position:start])
+            position = end
+            run = _folded(match.group())
+            if len(run) == 1:
+                terms.append(run)
+                continue
+            terms += [run[at : at + 2] for at in range(len(run) - 1)]
+            if single:
+                terms += patterns.single.findall(run)
+        if position < len(word):
+            terms += _identifier_terms(word[position:])
+
+
+# Bounds the memory of the words that are kept; a vocabulary beyond it is taken apart again as it comes.
+_MAX_KNOWN: Final = 1 << 16
+_WORD_TABLE: Final = bytes(c if chr(c).isalnum() or chr(c) == "_" else 32 for c in range(128)) + b" " * 128
+_LOWER_TABLE: Final = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 32 for c in range(128)) + b" " * 128
+
+
+def _kind(character: str) -> str:
+    if character.isdecimal():
+        return "0"
+    return "A" if character.isupper() else "a" if character.islower() else "x" if character.isalnum() else ""
+
+
+_KIND_TABLE: Final = b"".join((_kind(chr(c)) or "_ "[chr(c) != "_"]).encode() for c in range(128)) + b" " * 128
+_BOUNDARIES: Final = (b"aA", b"AAa", b"a0", b"A0", b"0a", b"0A", b"_")
+
+
+def _has_identifier(coded: bytes) -> bool:
+    """Say whether a word of an ASCII text may have parts: a look for a few pairs, far quicker than a pattern."""
+    kinds = coded.translate(_KIND_TABLE)
+    return any(boundary in kinds for boundary in _BOUNDARIES)
+
+
+def identifiers(text: str) -> list[str]:
+    """Return the words of a text that is normal but not folded, an underscore being a letter within them."""
+    if not any(character.isalnum() or unicodedata.category(character)[0] == "M" for character in _ASTRAL.findall(text)):
+        text = _ASTRAL.sub(" ", text)  # emoji, mostly
+    patterns = _patterns_for(text)
+    return (patterns.marked_identifier if patterns.mark.search(text) else patterns.identifier).findall(text)
+
+
+def _folded(word: str) -> str:
+    return unicodedata.normalize("NFKC", word.casefold())  # folding can take composed characters apart
+
+
+def _identifier_terms(word: str) -> tuple[str, ...]:
+    """Return a word without underscores at its ends, folded, and where it has several its parts."""
+    word = word.strip("_")
+    if word.isalpha() and (word.islower() or word[1:].islower()):
+        return (_folded(word),)
+    cuts, kinds, before = [0], "", ""
+    for place, character in enumerate(word):
+        # A mark is of the kind of its letter; an underscore is a part that is left out.
+        kind = "_" if character == "_" else _kind(character) or before
+        if kind != before and place and not (before == "A" and kind in "ax") and before + kind not in _JOINED:
+            cuts.append(place)
+        kinds, before = kinds + kind, kind
+    cuts += [match.start() + 1 for match in _CAPITAL.finditer(kinds)]
+    if len(cuts) == 1:
+        return (_folded(word),) if word else ()
+    parts = [word[low:high] for low, high in pairwise([*sorted(set(cuts)), len(word)])]
+    return _folded(word), *(_folded(part) for part in parts if part[0] != "_")
+
+
+# Letters of a script without capitals part from nothing but digits and underscores.
+_JOINED: Final = frozenset(("ax", "xa", "Ax", "xA"))
+# The last capital before a small letter, where capitals stand before it: "HTTPServer".
+_CAPITAL: Final = re.compile("A(?=Aa)")

@@ -51,7 +51,7 @@ def bm25_score(
     k1: float = DEFAULT_K1,
     b: float = DEFAULT_B,
 ) -> float:
-    """Return the score of one passage straight from the formula, all given as terms: the yardstick of the index."""
+    """Return the score of one passage straight from the formula, all given as terms, each of the query counted once."""
     average = sum(map(len, corpus)) / len(corpus)
     score = 0.0
     for term in dict.fromkeys(query):

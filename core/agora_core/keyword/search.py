@@ -8,7 +8,7 @@ order of summing nor on what was left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -61,7 +61,7 @@ class TermList:
     def __init__(self, rows: Int32Array, frequencies: Float32Array, weight: float) -> None:
         self.rows: Int32Array | RowArray = rows
         self._frequencies = frequencies
-        self.weight = weight  # idf (k1 + 1): what no score of this term exceeds
+        self.weight = weight  # idf (k1 + 1) times its weight in the query: what no score of this term exceeds
         self.bound = weight
         self.scores: Float64Array | None = None
         self.seen = False
@@ -145,7 +145,7 @@ class Searcher:
     def __init__(self, index: BM25Index, k1: float, b: float) -> None:
         self._index = index
         self._k1, self._b = k1, b
-        self._lists: dict[Selection | None, dict[int, TermList]] = {}
+        self._lists: dict[Selection | None, dict[tuple[int, float], TermList]] = {}
         self._cached = 0  # scored postings in there
         self._sums: Float64Array = np.zeros(0, np.float64)  # all zero between uses
 
@@ -173,11 +173,12 @@ class Searcher:
         return share
 
     def search(
-        self, terms: Sequence[str], k: int, floor: float | None, selection: Selection | None
+        self, terms: Mapping[str, float], k: int, floor: float | None, selection: Selection | None
     ) -> list[tuple[int, float]]:
         """Return the rows, with their scores, of the k best and of all that tie with the last of these, in no order.
 
-        `terms` are distinct. Only rows that hold one of them, score at least `floor` and are selected come back.
+        `terms` come with the weights that multiply what they add. Only rows that hold one of them, score at least
+        `floor` and are selected come back.
         """
         lists = self._term_lists(terms, selection)
         if not lists:
@@ -199,24 +200,24 @@ class Searcher:
             rows, scores = rows.take(reached), scores.take(reached)
         return list(zip(rows.tolist(), scores.tolist(), strict=True))
 
-    def _term_lists(self, terms: Sequence[str], selection: Selection | None) -> list[TermList]:
+    def _term_lists(self, terms: Mapping[str, float], selection: Selection | None) -> list[TermList]:
         index = self._index
         if self._cached > max(_LEAST_CACHE, index.postings.live // 4):
             self.forget()
         cache = self._lists.setdefault(selection, {})
         lists = []
-        for term in terms:
+        for term, factor in terms.items():
             number = index.vocabulary.get(term)
             # A term that is being counted at this moment may have a number beyond the frequencies.
             if number is None or number >= len(index.document_frequency):
                 continue
-            known = cache.get(number)
+            known = cache.get((number, factor))
             if known is None:
                 frequency = int(index.document_frequency[number])
                 if not frequency:
                     continue
-                weight = bm25_idf(index.documents, frequency) * (self._k1 + 1)
-                known = cache[number] = TermList(*index.postings.read(number), weight)
+                weight = bm25_idf(index.documents, frequency) * (self._k1 + 1) * factor
+                known = cache[number, factor] = TermList(*index.postings.read(number), weight)
             lists.append(known)
         return lists
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from agora_core.errors import InvalidArgumentError, out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter
 from agora_core.filters.matching import Predicate, predicate
-from agora_core.keyword.analysis import AnyTokenizer, query_terms
+from agora_core.keyword.analysis import AnyTokenizer, query_weights
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.counting import NOTHING
 from agora_core.keyword.index import BM25Index
@@ -47,9 +47,10 @@ RetrieverT = TypeVar("RetrieverT", bound="KeywordRetriever")
 class KeywordRetriever(BaseRetriever):
     """Ranks passages by BM25, exact after any history of writes; a write costs what it changes.
 
-    A passage scores the sum, over the distinct terms of the query, of idf tf (k1 + 1) / (tf + k1 (1 - b + b length /
-    average length)), with idf = ln(1 + (N - df + 0.5) / (df + 0.5)). N, df and the average count every passage, also
-    those that a filter hides. Only passages that hold a term of the query come back.
+    A passage scores the sum, over the distinct terms of the query, of sqrt(n) idf tf (k1 + 1) / (tf + k1 (1 - b +
+    b length / average length)), with n how often the query holds the term (once under `ascii`), and
+    idf = ln(1 + (N - df + 0.5) / (df + 0.5)). N, df and the average count every passage, also those that a filter
+    hides. Only passages that hold a term of the query come back.
 
     Safe under threads: a search during a write sees the index as it was before or after it.
 
@@ -113,7 +114,7 @@ class KeywordRetriever(BaseRetriever):
 
     def _ranked(self, query: str, count: int, filter: AnyFilter | None, floor: float | None) -> list[Passage]:
         expression = None if filter is None else self._compiled(filter)
-        terms = query_terms(self._tokenizer, query)
+        terms = query_weights(self._tokenizer, query)
         if expression == FALSE or not terms:
             return []
         table = self._table

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -43,15 +45,16 @@ class PlainModel:
         texts = {key: self.tokenize(record.text) for key, record in self.records.items()}
         average = sum(map(len, texts.values())) / len(texts) if texts else 0.0
         found = []
-        terms = list(dict.fromkeys(self.tokenize(query)))
+        asked: Tokenize = getattr(self.tokenize, "query", self.tokenize)
+        terms = Counter(asked(query))
         frequency = {term: sum(term in text for text in texts.values()) for term in terms}
         for key, record in self.records.items():
             score = 0.0
-            for term in terms:
+            for term, repeats in terms.items():
                 count = texts[key].count(term)
                 if count:
                     share = bm25_term_score(count, len(texts[key]), average, k1=self.k1, b=self.b)
-                    score += bm25_idf(len(texts), frequency[term]) * share
+                    score += math.sqrt(repeats) * bm25_idf(len(texts), frequency[term]) * share
             if score > 0 and (filter is None or matches_filter(record.metadata, filter)):
                 metadata = None if record.metadata is None else dict(record.metadata)
                 found.append(Passage(key, record.text, score, record.source, metadata))

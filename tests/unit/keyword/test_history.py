@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from agora_core import ChunkRecord, all_of
 from agora_core.keyword import get_tokenizer
-from agora_core.keyword.analysis import ascii_terms
 from agora_core.retrievers import KeywordRetriever
 from tests.unit import generated
 from tests.unit.keyword.model import PlainModel, assert_same_ranking
@@ -90,7 +89,7 @@ def test_any_history_answers_as_the_formula(
 ) -> None:
     k1, b = parameters
     retriever = KeywordRetriever(k1=k1, b=b)
-    model = PlainModel(ascii_terms, k1=k1, b=b)
+    model = PlainModel(get_tokenizer("unicode"), k1=k1, b=b)
     for operation in history:
         apply(retriever, model, operation)
     assert_same_ranking(retriever.retrieve(query, top_k=top_k), model.retrieve(query), top_k)
@@ -101,7 +100,7 @@ def test_any_history_answers_as_the_formula(
 def test_a_filtered_answer_is_the_matching_part_of_the_whole(
     history: list[tuple[Any, ...]], query: str, filter: Any, top_k: int
 ) -> None:
-    retriever, model = KeywordRetriever(), PlainModel(ascii_terms)
+    retriever, model = KeywordRetriever(), PlainModel(get_tokenizer("unicode"))
     for operation in history:
         apply(retriever, model, operation)
     everything = model.retrieve(query, filter=filter)
@@ -116,7 +115,7 @@ def test_a_filtered_answer_is_the_matching_part_of_the_whole(
 
 @given(st.lists(operations, max_size=15), queries, st.integers(1, 4))
 def test_a_floor_keeps_what_reaches_it(history: list[tuple[Any, ...]], query: str, top_k: int) -> None:
-    retriever, model = KeywordRetriever(), PlainModel(ascii_terms)
+    retriever, model = KeywordRetriever(), PlainModel(get_tokenizer("unicode"))
     for operation in history:
         apply(retriever, model, operation)
     everything = retriever.retrieve(query, top_k=1000)
@@ -133,7 +132,7 @@ def test_leaving_terms_out_changes_nothing(places: list[tuple[int, int]], data: 
         " ".join(f"t{n}" for n in range(12) if number % (n + 1) == 0) + f" u{number % 40} common " + "pad " * length
         for number, length in places
     ]
-    retriever, model = KeywordRetriever(), PlainModel(ascii_terms)
+    retriever, model = KeywordRetriever(), PlainModel(get_tokenizer("unicode"))
     written = [ChunkRecord(f"{n:03}", text, None, {"odd": n % 2 == 1}) for n, text in enumerate(texts)]
     retriever.add(written)
     model.add(written)

@@ -359,7 +359,7 @@ def test_writers_in_several_threads_lose_nothing() -> None:
 
     def write(part: int) -> None:
         for number in range(60):
-            retriever.add([ChunkRecord(f"{part}-{number}#{n}", f"all part{part} n{number}") for n in range(3)])
+            retriever.add([ChunkRecord(f"{part}-{number}#{n}", f"all {'abcd'[part]}part n{number}") for n in range(3)])
             if number % 2:
                 retriever.remove_document(f"{part}-{number - 1}")
 
@@ -370,4 +370,4 @@ def test_writers_in_several_threads_lose_nothing() -> None:
         thread.join()
     assert len(retriever) == 4 * 30 * 3
     assert len(retriever.retrieve("all", top_k=1000)) == 360
-    assert len(retriever.retrieve("part2", top_k=1000)) == 90
+    assert len(retriever.retrieve("cpart", top_k=1000)) == 90

@@ -19,6 +19,7 @@ from agora_core.keyword import (
     get_tokenizer,
     passage_terms,
     query_terms,
+    query_weights,
     suggest_tokenizer,
     tokenizer_names,
 )
@@ -36,9 +37,33 @@ def test_ascii_is_its_regular_expression(text: str) -> None:
     assert AsciiTokenizer()(text) == re.findall("[a-z0-9]+", text.lower())
 
 
-@given(ascii_text)
-def test_unicode_is_ascii_on_ascii_text(text: str) -> None:
-    assert tokenize(text) == tokenize.query(text) == AsciiTokenizer()(text)
+@given(ascii_text.map(str.lower))
+def test_unicode_is_ascii_where_no_word_has_parts(text: str) -> None:
+    plain = re.sub(r"_|(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])", " ", text)
+    assert tokenize(plain) == tokenize.query(plain) == AsciiTokenizer()(plain)
+
+
+ascii_words = st.lists(st.text("abAB01_", min_size=1, max_size=8), max_size=5).map(" ".join)
+
+
+def parts_by_pattern(text: str) -> list[str]:
+    """Take identifiers apart as the rule reads, by one pattern."""
+    terms: list[str] = []
+    for word in re.findall(r"[A-Za-z0-9_]+", text):
+        whole = word.strip("_")
+        parts = [p for p in re.split(BOUNDARY, whole) if p]
+        terms += [whole.lower()] if len(parts) == 1 else [whole.lower(), *map(str.lower, parts)] if parts else []
+    return terms
+
+
+BOUNDARY = r"_+|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])"
+
+
+@given(ascii_words, st.sampled_from(["", " é", " 東"]))
+def test_identifiers_are_indexed_whole_and_by_their_parts(text: str, other: str) -> None:
+    # What stands beside them decides which of three ways is taken; all give the same.
+    beside = tokenize(other)
+    assert tokenize(text + other) == tokenize.query(text + other) == [*parts_by_pattern(text), *beside]
 
 
 @given(any_text)
@@ -46,7 +71,9 @@ def test_terms_hold_only_words_and_their_marks(text: str) -> None:
     for term in tokenize(text):
         assert term
         assert unicodedata.category(term[0])[0] in "LN"
-        assert all(unicodedata.category(character)[0] in "LNM" for character in term)
+        # An underscore stands within an identifier that is kept whole.
+        assert all(unicodedata.category(character)[0] in "LNM" for character in term.replace("_", "a"))
+        assert term == term.strip("_")
         assert term == unicodedata.normalize("NFC", term)
 
 
@@ -56,12 +83,12 @@ def test_canonically_equivalent_texts_give_the_same_terms(text: str) -> None:
         assert tokenize(unicodedata.normalize(form, text)) == tokenize(text)
 
 
-@given(st.text(st.sampled_from("漢字かなカナกข aé1")))
+@given(st.text(st.sampled_from("漢字かなカナกข한국 aé1A_")))
 def test_a_query_asks_only_for_terms_of_the_same_passage(text: str) -> None:
     assert set(tokenize.query(text)) <= set(tokenize(text))
 
 
-@given(st.text(st.sampled_from("漢字語東京都"), min_size=2))
+@given(st.text(st.sampled_from("漢字語東京都한국어"), min_size=2))
 def test_every_pair_of_a_run_is_found_in_it(text: str) -> None:
     terms = tokenize(text)
     for place in range(len(text) - 1):
@@ -76,7 +103,12 @@ def test_every_pair_of_a_run_is_found_in_it(text: str) -> None:
         ("Straße STRASSE", ["strasse", "strasse"]),
         ("naïve CAFÉ", ["naïve", "café"]),
         ("don’t — “stop”…", ["don", "t", "stop"]),
-        ("snake_case 3.14", ["snake", "case", "3", "14"]),
+        ("snake_case 3.14", ["snake_case", "snake", "case", "3", "14"]),
+        ("HTTPServer2", ["httpserver2", "http", "server", "2"]),
+        ("getHTTPResponse __init__ _", ["gethttpresponse", "get", "http", "response", "init"]),
+        ("ÉcoleNormale Über２", ["écolenormale", "école", "normale", "über2", "über", "2"]),
+        ("हिन्दी२", ["हिन्दी२", "हिन्दी", "२"]),
+        ("Hello WORLD I", ["hello", "world", "i"]),
         ("co\u00adoperate", ["cooperate"]),
         ("ﬁnance Ⅻ ① １２", ["finance", "xii", "1", "12"]),
         ("हिन्दी में", ["हिन्दी", "में"]),
@@ -84,9 +116,9 @@ def test_every_pair_of_a_run_is_found_in_it(text: str) -> None:
         ("Tiếng Việt", ["tiếng", "việt"]),
         ("ΣΊΣΥΦΟΣ", ["σίσυφοσ"]),
         ("東京都", ["東京", "京都", "東", "京", "都"]),
-        ("iPhone用の", ["iphone", "用の", "用"]),
+        ("iPhone用の", ["iphone", "i", "phone", "用の", "用"]),
         ("ｶﾀｶﾅ", ["カタ", "タカ", "カナ"]),
-        ("한국어 검색", ["한국어", "검색"]),
+        ("한국어 검색은", ["한국", "국어", "한", "국", "어", "검색", "색은", "검", "색", "은"]),
         ("猫", ["猫"]),
         ("\u0301a\u0301", ["á"]),
         ("good 👍🏽 café ❤️", ["good", "café"]),
@@ -109,6 +141,14 @@ def test_a_query_has_single_characters_only_where_one_stands_alone() -> None:
 def test_query_terms_are_distinct_and_in_order() -> None:
     assert query_terms(str.split, "b a b c a") == ["b", "a", "c"]
     assert query_terms(tokenize, "東京東京") == ["東京", "京東"]
+
+
+def test_a_term_weighs_the_root_of_its_repetitions_in_the_query() -> None:
+    assert tokenize.query("to be or not to be") == ["to", "be", "or", "not", "to", "be"]
+    assert query_weights(tokenize, "b a B c b a") == {"b": 3**0.5, "a": 2**0.5, "c": 1.0}
+    assert query_weights(str.split, "b a b") == {"b": 2**0.5, "a": 1.0}
+    # The reference counts each once.
+    assert query_weights(AsciiTokenizer(), "b a b") == {"b": 1.0, "a": 1.0}
 
 
 def test_english_stems_and_stop_words() -> None:

@@ -84,7 +84,7 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         return leg if floor is None else [passage for passage in leg if passage.score >= floor]
 
     def _lexical_leg(self, query: str, compiled: CompiledFilter, top_k: int) -> Steps[list[Passage]]:
-        terms = self._encoder.query_terms(query)
+        terms = self._encoder.query_weights(query)
         if not terms:
             return []
         hits = yield from ranking.ranked(

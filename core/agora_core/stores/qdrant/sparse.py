@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from agora_core.keyword.analysis import AnyTokenizer, passage_terms, query_terms
+from agora_core.keyword.analysis import AnyTokenizer, passage_terms, query_weights
 from agora_core.keyword.bm25 import bm25_term_score
 from agora_core.records import indexed_text
 from agora_core.stores.qdrant.filters import qdrant_models
@@ -31,7 +31,7 @@ def term_index(term: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SparseEncoder:
-    """Turns texts into sparse vectors: a passage by BM25 without its idf, a query by ones."""
+    """Turns texts into sparse vectors: a passage by BM25 without its idf, a query by the weights of its terms."""
 
     tokenizer: AnyTokenizer
     k1: float
@@ -58,16 +58,18 @@ class SparseEncoder:
         found = map(self.weights, texts)
         return [sparse(indices=list(w), values=list(w.values())) if w else None for w in found]
 
-    def query(self, terms: Sequence[str]) -> Any:
-        """Return the sparse vector of a query with at least one term."""
-        indices = list(dict.fromkeys(map(term_index, terms)))
-        return qdrant_models().SparseVector(indices=indices, values=[1.0] * len(indices))
+    def query(self, terms: Mapping[str, float]) -> Any:
+        """Return the sparse vector of a query with at least one term; `terms` come with their weights."""
+        weights: dict[int, float] = {}
+        for term, weight in terms.items():
+            weights.setdefault(term_index(term), weight)
+        return qdrant_models().SparseVector(indices=list(weights), values=list(weights.values()))
 
-    def query_terms(self, text: str) -> list[str]:
-        """Return the distinct terms of a query."""
-        return query_terms(self.tokenizer, text)
+    def query_weights(self, text: str) -> dict[str, float]:
+        """Return the distinct terms of a query with their weights."""
+        return query_weights(self.tokenizer, text)
 
-    def holds_any(self, terms: Sequence[str]) -> Callable[[Mapping[str, Any]], bool]:
+    def holds_any(self, terms: Iterable[str]) -> Callable[[Mapping[str, Any]], bool]:
         """Return the test whether what is indexed of a payload truly holds one of these terms."""
         wanted = frozenset(terms)
 
