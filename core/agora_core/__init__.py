@@ -128,8 +128,8 @@ _export(
     "KeywordRetriever",
     "LexicalRetriever",
     "RerankingRetriever",
-    "tune_hybrid",
 )
+_export("evaluation", "tune_hybrid")
 _export(
     "embedders",
     "OnnxEmbeddingProvider",
@@ -230,6 +230,7 @@ if TYPE_CHECKING:
     from agora_core.errors import (
         UnsupportedOperationError as UnsupportedOperationError,
     )
+    from agora_core.evaluation import tune_hybrid as tune_hybrid
     from agora_core.files import FileChunker as FileChunker
     from agora_core.files import FilePart as FilePart
     from agora_core.files import UnreadableFileError as UnreadableFileError
@@ -415,9 +416,6 @@ if TYPE_CHECKING:
     )
     from agora_core.retrievers import (
         RerankingRetriever as RerankingRetriever,
-    )
-    from agora_core.retrievers import (
-        tune_hybrid as tune_hybrid,
     )
     from agora_core.retrievers.scoped import (
         ScopedRetriever as ScopedRetriever,

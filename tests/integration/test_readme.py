@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-RUN = ("README.md", "docs/files.md", "docs/ingestion.md", "docs/inject.md", "docs/own-store.md", "docs/retrievers.md")
+RUN = (
+    "README.md",
+    "docs/evaluation.md",
+    "docs/files.md",
+    "docs/ingestion.md",
+    "docs/inject.md",
+    "docs/own-store.md",
+    "docs/retrievers.md",
+)
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 
 

@@ -11,7 +11,6 @@ from agora_core.retrievers.hybrid import HybridRetriever
 from agora_core.retrievers.lazy import LazyRetriever
 from agora_core.retrievers.lexical import LexicalRetriever
 from agora_core.retrievers.reranking import RerankingRetriever
-from agora_core.retrievers.tuning import atune_hybrid, tune_hybrid
 
 if TYPE_CHECKING:
     from agora_core.retrievers.keyword import KeywordRetriever
@@ -24,11 +23,9 @@ __all__ = [
     "LazyRetriever",
     "LexicalRetriever",
     "RerankingRetriever",
-    "atune_hybrid",
     "memory",
     "pgvector",
     "qdrant",
-    "tune_hybrid",
 ]
 
 

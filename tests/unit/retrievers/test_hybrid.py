@@ -30,8 +30,8 @@ from agora_core import (
     relative_score_fusion,
     tune_hybrid,
 )
+from agora_core.evaluation import atune_hybrid
 from agora_core.fusion import adaptive_fusion
-from agora_core.retrievers import atune_hybrid
 from agora_core.testing import FakeEmbeddingProvider, FakeReranker
 from tests.unit.retrievers.doubles import AsyncStatic, Static, passages
 
