@@ -15,15 +15,15 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from agora_core.calling import acall, call
+from agora_core.calling import acall, call, given
 from agora_core.concurrency import map_bounded
 from agora_core.errors import UnsafeRemovalError
 from agora_core.filters import field
 from agora_core.metadata import MetadataPatch, effective_patch_keys
 from agora_core.protocols import AnyFilter, is_lexical_vector_store
 from agora_core.records import Passage, VectorRecord
-from agora_core.retrievers.scoped import ScopedRetriever
-from agora_core.stores.scoped import ScopedVectorStore
+from agora_core.retrievers.scoped import seen_from
+from agora_core.stores.ports import StorePort
 from agora_core.validation import check_id
 from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
 from llamaindex_agora.nodes import NODE_KEY, REF_DOC_KEY, record_to_node, refuse_private_keys, to_record
@@ -124,7 +124,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         call(self._store, "delete", node_ids, **within)
         # The store first: what it refuses to delete stays in both.
         if self._keyword is not None:
-            call(self._keyword, "remove", known, **_within_scope(self._store))
+            call(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
@@ -139,7 +139,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         known = [] if self._keyword is None else _ids(await acall(self._store, "get", node_ids, **within))
         await acall(self._store, "delete", node_ids, **within)
         if self._keyword is not None:
-            await acall(self._keyword, "remove", known, **_within_scope(self._store))
+            await acall(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
 
     def clear(self) -> None:
         """Delete every node that was written through this adapter."""
@@ -153,13 +153,13 @@ class AgoraVectorStore(BasePydanticVectorStore):
         known = [] if self._keyword is None else _ids(call(self._store, "scan", filter))
         call(self._store, "remove_where", filter)
         if self._keyword is not None:
-            call(self._keyword, "remove", known, **_within_scope(self._store))
+            call(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
 
     async def _aremove(self, filter: AnyFilter | None) -> None:
         known = [] if self._keyword is None else _ids(await self._ascan(filter))
         await acall(self._store, "remove_where", filter)
         if self._keyword is not None:
-            await acall(self._keyword, "remove", known, **_within_scope(self._store))
+            await acall(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
 
     async def _ascan(self, filter: AnyFilter | None) -> list[VectorRecord]:
         if hasattr(self._store, "ascan"):
@@ -181,7 +181,12 @@ class AgoraVectorStore(BasePydanticVectorStore):
         for document_id in call(self._store, "list_document_ids", mine):
             written += call(self._store, "update_metadata", document_id, patch, within=mine)
         if self._keyword is not None and written:
-            call(self._keyword, "add", call(self._store, "scan", mine), **_within_scope(self._store))
+            call(
+                self._keyword,
+                "add",
+                _as_stored(self._store, list(call(self._store, "scan", mine))),
+                **_within_scope(self._store),
+            )
         return written
 
     async def aupdate_metadata(self, ref_doc_id: str, patch: MetadataPatch) -> int:
@@ -191,7 +196,9 @@ class AgoraVectorStore(BasePydanticVectorStore):
         for document_id in await acall(self._store, "list_document_ids", mine):
             written += await acall(self._store, "update_metadata", document_id, patch, within=mine)
         if self._keyword is not None and written:
-            await acall(self._keyword, "add", await self._ascan(mine), **_within_scope(self._store))
+            await acall(
+                self._keyword, "add", _as_stored(self._store, await self._ascan(mine)), **_within_scope(self._store)
+            )
         return written
 
     # ---------------------------------------------------------------- reading
@@ -264,9 +271,7 @@ class AgoraVectorStore(BasePydanticVectorStore):
         if self._keyword is None:
             return self._store, "search_text"
         # The keyword index may serve others too: the scope of the store holds in it as well.
-        if isinstance(self._store, ScopedVectorStore):
-            return ScopedRetriever(self._keyword, self._store.scope), "retrieve"
-        return self._keyword, "retrieve"
+        return seen_from(self._keyword, self._store), "retrieve"
 
 
 def _records(nodes: Sequence[BaseNode], kwargs: dict[str, Any]) -> list[VectorRecord]:
@@ -280,11 +285,17 @@ def _ids(records: Iterable[VectorRecord]) -> list[str]:
 
 def _within_scope(store: Any) -> dict[str, AnyFilter]:
     """Return the option that bounds writes to the keyword index as those to the store are bound."""
-    return {"within": store.scope} if isinstance(store, ScopedVectorStore) else {}
+    return given(within=StorePort(store).scope())
 
 
 def _as_stored(store: Any, records: list[VectorRecord]) -> list[VectorRecord]:
-    return store.stamped(records) if isinstance(store, ScopedVectorStore) else records
+    stamped = getattr(store, "stamped", None)
+    return records if stamped is None else list(stamped(records))
+
+
+def _stored_ids(store: Any, ids: list[str]) -> list[str]:
+    stored_ids = getattr(store, "stored_ids", None)
+    return ids if stored_ids is None else list(stored_ids(ids))
 
 
 def _of_document(ref_doc_id: str) -> AnyFilter:

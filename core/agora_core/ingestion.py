@@ -6,11 +6,10 @@ document and its new ones change places in one step, so that a failure loses not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from agora_core.calling import acall, call
 from agora_core.chunking import (
     DEFAULT_CHUNK_SIZE,
     Chunker,
@@ -21,10 +20,11 @@ from agora_core.chunking import (
 )
 from agora_core.errors import InvalidArgumentError, InvalidMetadataError
 from agora_core.extras import require
-from agora_core.ingestion_plan import Call, IngestionPlan, WholeDocument
+from agora_core.ingestion_plan import IngestionPlan, WholeDocument
 from agora_core.metadata import check_optional_text, check_text, copy_metadata, plain_text
 from agora_core.protocols import EmbeddingProvider, VectorStore
 from agora_core.records import ChunkRecord, IngestDocument, document_id_of
+from agora_core.steps import arun, run
 from agora_core.validation import check_top_k
 
 DEFAULT_BATCH_SIZE: Final = 256
@@ -131,9 +131,9 @@ async def aingest_chunks(
 def _run(plan: IngestionPlan, documents: Iterable[WholeDocument], source: object, show_progress: bool) -> int:
     with closing(_bar(source, show_progress)) as bar:
         for document in documents:
-            _drive(plan.take(document))
+            run(plan.take(document))
             bar.update(1)
-        _drive(plan.finish())
+        run(plan.finish())
     return plan.written
 
 
@@ -142,33 +142,10 @@ async def _arun(
 ) -> int:
     with closing(_bar(source, show_progress)) as bar:
         async for document in documents:
-            await _adrive(plan.take(document))
+            await arun(plan.take(document))
             bar.update(1)
-        await _adrive(plan.finish())
+        await arun(plan.finish())
     return plan.written
-
-
-def _drive(steps: Generator[Call, Any, None]) -> None:
-    """Make the calls that a plan asks for, and hand it the answers."""
-    answer = None
-    with closing(steps):
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration:
-                return
-            answer = call(step.target, step.method, *step.arguments, **step.options)
-
-
-async def _adrive(steps: Generator[Call, Any, None]) -> None:
-    answer = None
-    with closing(steps):
-        while True:
-            try:
-                step = steps.send(answer)
-            except StopIteration:
-                return
-            answer = await acall(step.target, step.method, *step.arguments, **step.options)
 
 
 async def _steadily(documents: Iterable[WholeDocument]) -> AsyncIterator[WholeDocument]:
@@ -236,23 +213,23 @@ def _grouped(chunks: Iterable[ChunkRecord]) -> Iterator[WholeDocument]:
         for position, chunk in enumerate(chunks):
             checked = _storable_chunk(chunk, position)
             groups.setdefault(document_id_of(checked.id), {})[checked.id] = checked
-        for document_id, group in groups.items():
-            yield WholeDocument(document_id, list(group.values()))
+        for document_id, grouped in groups.items():
+            yield WholeDocument(document_id, list(grouped.values()))
         return
     seen: set[str] = set()
     current: str | None = None
-    run: dict[str, ChunkRecord] = {}
+    group: dict[str, ChunkRecord] = {}
     for position, chunk in enumerate(chunks):
         checked = _storable_chunk(chunk, position)
         document_id = document_id_of(checked.id)
         if current is not None and document_id != current:
-            yield WholeDocument(current, list(run.values()), adds=current in seen)
+            yield WholeDocument(current, list(group.values()), adds=current in seen)
             seen.add(current)
-            run = {}
+            group = {}
         current = document_id
-        run[checked.id] = checked
+        group[checked.id] = checked
     if current is not None:
-        yield WholeDocument(current, list(run.values()), adds=current in seen)
+        yield WholeDocument(current, list(group.values()), adds=current in seen)
 
 
 def _storable_chunk(chunk: Any, position: int) -> ChunkRecord:

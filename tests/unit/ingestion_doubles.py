@@ -43,6 +43,8 @@ class Embedder(FakeEmbeddingProvider):
 class MinimalStore:
     """The least that serves as a store: the four methods of the protocol, over a dict."""
 
+    scope = None
+
     def __init__(self) -> None:
         self.records: dict[str, VectorRecord] = {}
         self.log: list[str] = []

@@ -10,7 +10,8 @@ from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Steps
-from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
+from agora_core.stores.namespaces import SEPARATOR, Namespace, check_namespace, joined_namespace
+from agora_core.stores.ports import StorePort
 
 
 class ScopedRetriever(BaseRetriever):
@@ -75,3 +76,17 @@ class ScopedRetriever(BaseRetriever):
             return (yield from self._holds_behind(ids, narrowed))
         found = yield from self._holds_behind([self._namespace.stored(key) for key in ids], narrowed)
         return {self._namespace.own(key) or key for key in found}
+
+
+def seen_from(retriever: Retriever, store: object) -> Retriever:
+    """Return a retriever beside a store, a keyword index for instance, as the store is seen: in its scope, its ids.
+
+    Raises:
+        UnsupportedOperationError: the store does not say what bounds it.
+    """
+    scope = StorePort(store).scope()
+    seen = retriever if scope is None else ScopedRetriever(retriever, scope)
+    namespace: str | None = getattr(store, "namespace", None)
+    for name in [] if namespace is None else namespace.split(SEPARATOR):
+        seen = ScopedRetriever(seen, {}, namespace=name)
+    return seen
