@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.prompt_values import ChatPromptValue, PromptValue, StringPromptValue
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.inject import ContextInjector, RetrievalFilter, fold_context, render_context
+from agora_core.inject import ContextInjector, Measure, QueryFrom, RetrievalFilter
+from agora_core.metadata import UNSET
 from agora_core.protocols import Retriever, Step
 from agora_core.records import Passage
+from langchain_agora.documents import to_document
 from langchain_agora.messages import fold_into_messages, question_in, text_of
 from langchain_agora.retriever import as_core_retriever
-from langchain_agora.scope import actor_of, translated
+from langchain_agora.scope import actor_of
 
 
 class InjectContext(Runnable[Any, Any]):
@@ -45,8 +47,12 @@ class InjectContext(Runnable[Any, Any]):
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,
         step: Step | None = None,
+        query_from: QueryFrom | None = None,
+        max_chars: int | None = None,
+        measure: Measure = len,
         key: str = "messages",
         output_key: str | None = None,
+        passages_key: str | None = None,
         name: str | None = None,
     ) -> None:
         """Take the arguments of `ContextInjector`, and where to look in a dict.
@@ -54,24 +60,33 @@ class InjectContext(Runnable[Any, Any]):
         Args:
             retriever: any retriever of the core or of LangChain.
             top_k: passages per call, 1 or more.
-            retrieval_filter: called with the actor, returns the filter of what that actor may see; a raise, None or
-                anything that is no filter fails the call. The actor is the call's `actor=`, else
-                `config["configurable"]["actor"]`, else the context of the LangGraph run; None where there is none.
+            retrieval_filter: called with the actor, returns the filter of what that actor may see, a filter of the core;
+                a raise, None or anything else fails the call. The actor is the call's `actor=`, else
+                `config["configurable"]["actor"]`, else the context of the LangGraph run; without one the call fails.
             min_score: a floor on the retriever's scores.
             step: the durable seam, see `ContextInjector`.
+            query_from: called with the messages, returns the query, for instance `condense_question(model)`; None asks
+                with the latest human message.
+            max_chars: the room for the passages, see `agora_core.render_context`; None for no bound.
+            measure: the unit of `max_chars`: characters, or a model's token counter.
             key: the key of a dict that holds the messages or the question.
             output_key: where given, a dict gets the bare block under this key ("" without passages), for a prompt with
                 a place of its own for it, and what stands under `key` is left alone.
+            passages_key: where given, a dict gets the passages under this key too, as documents with their label under
+                `source` and their score under `score`: an answer and its sources in one retrieval.
             name: the name of the step in traces.
         """
         self._injector = ContextInjector(
             as_core_retriever(retriever),
             top_k=top_k,
-            retrieval_filter=translated(retrieval_filter),
+            retrieval_filter=retrieval_filter,
             min_score=min_score,
             step=step,
+            query_from=query_from,
+            max_chars=max_chars,
+            measure=measure,
         )
-        self.key, self.output_key = key, output_key
+        self.key, self.output_key, self.passages_key = key, output_key, passages_key
         self.name = name
 
     def __repr__(self) -> str:
@@ -86,26 +101,36 @@ class InjectContext(Runnable[Any, Any]):
         return await self._acall_with_config(self._ainject, input, config, **kwargs)
 
     def _inject(
-        self, input: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig, *, actor: Any = None
+        self, input: Any, run_manager: CallbackManagerForChainRun, config: RunnableConfig, *, actor: Any = UNSET
     ) -> Any:
-        injection = self._injector.inject(self._query(input), actor=actor_of(config, actor))
+        query, messages = self._asked(input)
+        injection = self._injector.inject(query, actor=actor_of(config, actor), messages=messages)
         return self._folded(input, injection.passages)
 
     async def _ainject(
-        self, input: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig, *, actor: Any = None
+        self, input: Any, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig, *, actor: Any = UNSET
     ) -> Any:
-        injection = await self._injector.ainject(self._query(input), actor=actor_of(config, actor))
+        query, messages = self._asked(input)
+        injection = await self._injector.ainject(query, actor=actor_of(config, actor), messages=messages)
         return self._folded(input, injection.passages)
 
-    def _query(self, input: Any) -> str:
-        return _query_of(self._inside(input) if isinstance(input, Mapping) else input)
+    def _asked(self, input: Any) -> tuple[str, list[BaseMessage]]:
+        return _asked_in(self._inside(input) if isinstance(input, Mapping) else input)
 
     def _folded(self, input: Any, passages: list[Passage]) -> Any:
+        block = self._injector.render(passages)
         if not isinstance(input, Mapping):
-            return _fold(input, passages)
+            return _fold(input, block)
+        folded = dict(input)
+        if self.passages_key is not None:
+            folded[self.passages_key] = [
+                to_document(passage, source_key="source", score_key="score") for passage in passages
+            ]
         if self.output_key is not None:
-            return {**input, self.output_key: render_context(passages)}
-        return {**input, self.key: _fold(self._inside(input), passages)}
+            folded[self.output_key] = block
+        else:
+            folded[self.key] = _fold(self._inside(input), block)
+        return folded
 
     def _inside(self, input: Mapping[str, Any]) -> Any:
         if self.key not in input:
@@ -116,26 +141,28 @@ class InjectContext(Runnable[Any, Any]):
         return input[self.key]
 
 
-def _query_of(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, StringPromptValue):
-        return value.text
+def _asked_in(value: Any) -> tuple[str, list[BaseMessage]]:
+    """Return what is asked, and the conversation that it stands in."""
+    if isinstance(value, (str, StringPromptValue)):
+        text = value if isinstance(value, str) else value.text
+        return text, [HumanMessage(text)]
     if isinstance(value, PromptValue):
-        return text_of(question_in(value.to_messages()))
-    return text_of(question_in(convert_to_messages(_messages(value))))
+        messages = value.to_messages()
+    else:
+        messages = convert_to_messages(_messages(value))
+    return text_of(question_in(messages)), messages
 
 
-def _fold(value: Any, passages: list[Passage]) -> Any:
-    if not passages:
+def _fold(value: Any, block: str) -> Any:
+    if not block:
         return value
     if isinstance(value, str):
-        return f"{fold_context('', passages)}\n\n{value}"
+        return f"{block}\n\n{value}"
     if isinstance(value, StringPromptValue):
-        return StringPromptValue(text=_fold(value.text, passages))
+        return StringPromptValue(text=_fold(value.text, block))
     if isinstance(value, PromptValue):
-        return ChatPromptValue(messages=fold_into_messages(value.to_messages(), passages))
-    return fold_into_messages(convert_to_messages(_messages(value)), passages)
+        return ChatPromptValue(messages=fold_into_messages(value.to_messages(), block))
+    return fold_into_messages(convert_to_messages(_messages(value)), block)
 
 
 def _messages(value: Any) -> Sequence[Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from agora_core.inject import TOOL_NAME, fold_context, passage_to_dict, retrieval_call
+from agora_core.inject import TOOL_NAME, Injection, fold_block, passage_to_dict
 from agora_core.records import JSON, Passage
+
+MessageT = TypeVar("MessageT", bound=BaseMessage)
 
 CALL_PREFIX: Final = "agora_retrieve_"
 
@@ -24,29 +26,28 @@ def text_of(message: BaseMessage | None) -> str:
     return "" if message is None else str(message.text)
 
 
-def fold_into_system(system: SystemMessage | None, passages: Sequence[Passage]) -> SystemMessage | None:
-    """Return the system message with the block of `passages` after what it says; without passages it is unchanged.
+def fold_into_system(system: SystemMessage | None, block: str) -> SystemMessage | None:
+    """Return the system message with a block after what it says; without a block it is unchanged.
 
     Content that is a list of blocks keeps them as they are, so that a provider's cache of them still serves, and gets
     one text block more.
     """
-    if not passages:
+    if not block:
         return system
     if system is None:
-        return SystemMessage(content=fold_context("", passages))
+        return SystemMessage(content=block)
     if isinstance(system.content, str):
-        return system.model_copy(update={"content": fold_context(system.content, passages)})
+        return system.model_copy(update={"content": fold_block(system.content, block)})
     # Providers join text blocks without anything between: the blank line has to be in the block.
-    block = {"type": "text", "text": "\n\n" + fold_context("", passages)}
-    return system.model_copy(update={"content": [*system.content, block]})
+    return system.model_copy(update={"content": [*system.content, {"type": "text", "text": f"\n\n{block}"}]})
 
 
-def fold_into_messages(messages: Sequence[BaseMessage], passages: Sequence[Passage]) -> list[BaseMessage]:
-    """Return the messages with the block folded into their first system message; one is put first where none is."""
+def fold_into_messages(messages: Sequence[BaseMessage], block: str) -> list[BaseMessage]:
+    """Return the messages with a block folded into their first system message; one is put first where none is."""
     folded = list(messages)
     place = next((n for n, message in enumerate(folded) if isinstance(message, SystemMessage)), None)
     existing = None if place is None else folded[place]
-    system = fold_into_system(existing if isinstance(existing, SystemMessage) else None, passages)
+    system = fold_into_system(existing if isinstance(existing, SystemMessage) else None, block)
     if system is None:
         return folded
     if place is None:
@@ -55,14 +56,15 @@ def fold_into_messages(messages: Sequence[BaseMessage], passages: Sequence[Passa
     return folded
 
 
-def recorded_call(question: BaseMessage | None, passages: Sequence[Passage]) -> dict[str, JSON] | None:
+def recorded_call(question: BaseMessage | None, injection: Injection) -> dict[str, JSON] | None:
     """Return the retrieval for a question as an executed tool call, None where it found nothing.
 
     Its id is made of the question's id and text: the same turn, run again, records the same call.
     """
-    query = text_of(question)
-    digest = hashlib.sha256(f"{getattr(question, 'id', None)}\0{query}".encode("utf-8", "surrogatepass"))
-    return retrieval_call(query, passages, id=f"{CALL_PREFIX}{digest.hexdigest()[:24]}")
+    if injection.tool_call is None:
+        return None
+    digest = hashlib.sha256(f"{getattr(question, 'id', None)}\0{text_of(question)}".encode("utf-8", "surrogatepass"))
+    return {**injection.tool_call, "id": f"{CALL_PREFIX}{digest.hexdigest()[:24]}"}
 
 
 def call_messages(call: dict[str, Any], passages: Sequence[Passage]) -> list[AnyMessage]:
@@ -86,7 +88,7 @@ def call_messages(call: dict[str, Any], passages: Sequence[Passage]) -> list[Any
     ]
 
 
-def without_recorded_calls(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def without_recorded_calls(messages: Sequence[MessageT]) -> list[MessageT]:
     """Return the messages without the pairs that record a retrieval: no model asked for them, so none is shown them."""
     return [message for message in messages if not _is_recorded(message)]
 

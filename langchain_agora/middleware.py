@@ -12,9 +12,16 @@ from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.inject import ContextInjector, RetrievalFilter, passage_to_dict, passages_from_step
+from agora_core.inject import (
+    ContextInjector,
+    Injection,
+    Measure,
+    QueryFrom,
+    RetrievalFilter,
+    passage_to_dict,
+    passages_from_step,
+)
 from agora_core.protocols import Retriever, Step
-from agora_core.records import Passage
 from langchain_agora.messages import (
     call_messages,
     fold_into_system,
@@ -24,7 +31,6 @@ from langchain_agora.messages import (
     without_recorded_calls,
 )
 from langchain_agora.retriever import as_core_retriever
-from langchain_agora.scope import translated
 
 Record = Literal["state", "message", "off"]
 _RECORDS: Final = ("state", "message", "off")
@@ -69,6 +75,9 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,
         step: Step | None = None,
+        query_from: QueryFrom | None = None,
+        max_chars: int | None = None,
+        measure: Measure = len,
         record: Record = "state",
     ) -> None:
         """Take the arguments of `ContextInjector`, and where to record the retrieval.
@@ -81,6 +90,10 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
                 without a context.
             min_score: a floor on the retriever's scores.
             step: a durable seam beside the checkpoint, see `ContextInjector`.
+            query_from: called with the messages, returns the query, for instance `condense_question(model)`; None asks
+                with the latest human message.
+            max_chars: the room for the passages, see `agora_core.render_context`; None for no bound.
+            measure: the unit of `max_chars`: characters, or a model's token counter.
             record: `state` keeps the call in the checkpoint, `message` as a pair of messages in the transcript, which
                 no model is shown, and `off` nowhere.
         """
@@ -92,57 +105,58 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
         self._injector = ContextInjector(
             as_core_retriever(retriever),
             top_k=top_k,
-            retrieval_filter=translated(retrieval_filter),
+            retrieval_filter=retrieval_filter,
             min_score=min_score,
             step=step,
+            query_from=query_from,
+            max_chars=max_chars,
+            measure=measure,
         )
 
     def before_agent(self, state: InjectContextState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Retrieve for the latest human message."""
-        query, actor = self._asked(state, runtime)
-        return self._update(state, self._injector.inject(query, actor=actor).passages)
+        return self._update(state, self._injector.inject(**self._asked(state, runtime)))
 
     async def abefore_agent(self, state: InjectContextState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Async twin of `before_agent`."""
-        query, actor = self._asked(state, runtime)
-        return self._update(state, (await self._injector.ainject(query, actor=actor)).passages)
+        return self._update(state, await self._injector.ainject(**self._asked(state, runtime)))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the passages of the turn to the model, after the prompt that is there."""
-        return handler(_with_context(request))
+        return handler(self._with_context(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Async twin of `wrap_model_call`."""
-        return await handler(_with_context(request))
+        return await handler(self._with_context(request))
 
-    def _asked(self, state: InjectContextState, runtime: Runtime[Any]) -> tuple[str, Any]:
+    def _asked(self, state: InjectContextState, runtime: Runtime[Any]) -> dict[str, Any]:
         if self._injector.retrieval_filter is not None and runtime.context is None:
             raise InvalidArgumentError(
                 "retrieval_filter is set and the run has no context to derive a filter from, so nothing is retrieved; "
                 "give one with invoke(..., context=...) and a context_schema"
             )
-        return text_of(question_in(state["messages"])), runtime.context
+        messages = without_recorded_calls(state["messages"])
+        return {"query": text_of(question_in(messages)), "actor": runtime.context, "messages": messages}
 
-    def _update(self, state: InjectContextState, passages: list[Passage]) -> dict[str, Any]:
-        call = recorded_call(question_in(state["messages"]), passages)
+    def _update(self, state: InjectContextState, injection: Injection) -> dict[str, Any]:
+        call = recorded_call(question_in(state["messages"]), injection)
         # Written in every turn, empty too: what is left out of an update keeps its value from the turn before.
         update: dict[str, Any] = {
-            "agora_passages": [passage_to_dict(passage) for passage in passages],
+            "agora_passages": [passage_to_dict(passage) for passage in injection.passages],
             "agora_tool_call": call if self.record == "state" else None,
         }
         if call is not None and self.record == "message":
-            update["messages"] = call_messages(call, passages)
+            update["messages"] = call_messages(call, injection.passages)
         return update
 
-
-def _with_context(request: ModelRequest[Any]) -> ModelRequest[Any]:
-    kept: Any = request.state
-    passages = passages_from_step(kept.get("agora_passages") or [])
-    return request.override(
-        system_message=fold_into_system(request.system_message, passages),
-        messages=without_recorded_calls(request.messages),
-    )
+    def _with_context(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        kept: Any = request.state
+        block = self._injector.render(passages_from_step(kept.get("agora_passages") or []))
+        return request.override(
+            system_message=fold_into_system(request.system_message, block),
+            messages=without_recorded_calls(request.messages),
+        )

@@ -20,14 +20,14 @@ from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.base import at_least
+from agora_core.retrievers.run_scope import RunScopedRetriever
 from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.steps import Call, Steps
 from agora_core.stores.per_document import cut_per_document, grow
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter
-from langchain_agora.run_scope import RunScopedRetriever
-from langchain_agora.scope import Scope, bound_config
+from langchain_agora.scope import Scope, bound_config, from_run
 from langchain_agora.vectorstore_retriever import ConfigAwareRetriever, child_config
 
 
@@ -90,7 +90,7 @@ class AgoraRetriever(ConfigAwareRetriever):
         See `AgoraVectorStore.scoped` for what the function is given; None or a raise fails the call.
         """
         if callable(scope):
-            return self.model_copy(update={"retriever": RunScopedRetriever(self.retriever, scope)})
+            return self.model_copy(update={"retriever": RunScopedRetriever(self.retriever, from_run(scope))})
         return self.model_copy(update={"retriever": ScopedRetriever(self.retriever, to_core_filter(scope))})
 
     def _get_relevant_documents(
@@ -137,7 +137,7 @@ class AgoraRetriever(ConfigAwareRetriever):
         params = super()._get_ls_params(**kwargs)
         params["ls_retriever_name"] = "agora"
         core = self.retriever
-        while isinstance(core, (ScopedRetriever, RunScopedRetriever)):
+        while not hasattr(core, "store") and hasattr(core, "_retriever"):
             core = core._retriever
         store, embedder = getattr(core, "store", None), getattr(core, "embedder", None)
         if store is not None:

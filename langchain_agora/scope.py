@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, var_child_runnable_config
 
-from agora_core.calling import call_function
-from agora_core.errors import InvalidFilterError
-from agora_core.filters import Expression
+from agora_core.metadata import UNSET
 from agora_core.protocols import AnyFilter
-from langchain_agora.filters import to_core_filter
 
 ScopeFunction = Callable[[Any], Any]
-"""Takes the run's config and returns a filter; it may be async where only async methods are used."""
+"""Takes the run's config and returns a filter of the core; async where only async methods are used.
+
+What it returns is data, made of who asks: its values are compared as JSON, and operators in them are refused.
+"""
 
 Scope = AnyFilter | ScopeFunction
 """What `scoped` takes: a filter, or a function of the run's config that is called anew for each call."""
@@ -57,64 +56,20 @@ def bound_config(config: RunnableConfig | None) -> Iterator[None]:
             var_child_runnable_config.reset(token)
 
 
-def resolve_scope(scope: ScopeFunction) -> AnyFilter:
-    """Call a scope function with the run's config and return its filter.
+def from_run(scope: ScopeFunction) -> Callable[[], Any]:
+    """Return a function without arguments that calls a scope function with the config of the run it is called in."""
+    return lambda: scope(run_config())
 
-    Raises:
-        InvalidFilterError: it returned None or anything else that is no filter; a scope is never left out.
-        UnsupportedOperationError: it is async.
+
+def actor_of(config: RunnableConfig, actor: Any = UNSET) -> Any:
+    """Return who asks: `actor` where it is given, else `configurable["actor"]`, else the context of the run.
+
+    A None that was given or configured is passed on; `UNSET` where nobody was named.
     """
-    return _checked(call_function(scope, run_config(), what="the scope function"))
-
-
-async def aresolve_scope(scope: ScopeFunction) -> AnyFilter:
-    """Async twin of `resolve_scope`; an async function is awaited, a sync one is called where it stands."""
-    result = scope(run_config())
-    return _checked(await result if inspect.isawaitable(result) else result)
-
-
-def _checked(filter: Any) -> AnyFilter:
-    if not isinstance(filter, (Mapping, Expression)):
-        raise InvalidFilterError(
-            f"the scope function returned {type(filter).__name__} where a filter is needed, so the call is refused; "
-            "return a mapping or an expression, and {'key': []} to deny"
-        )
-    return to_core_filter(filter)
-
-
-def actor_of(config: RunnableConfig, actor: Any = None) -> Any:
-    """Return who asks: `actor` where it is given, else `configurable["actor"]`, else the context of the run."""
-    if actor is not None:
+    if actor is not UNSET:
         return actor
-    configured = (config.get("configurable") or {}).get("actor")
-    return run_context() if configured is None else configured
-
-
-def translated(hook: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Return a `retrieval_filter` hook that may answer with an operator dict too; what is no filter is left to fail."""
-    if hook is None or not callable(hook):
-        return hook
-
-    def translate(filter: Any) -> Any:
-        return to_core_filter(filter) if isinstance(filter, Mapping) else filter
-
-    async def afilter_for(actor: Any) -> Any:
-        return translate(await hook(actor))
-
-    def filter_for(actor: Any) -> Any:
-        result = hook(actor)
-        return _Translated(result, translate) if inspect.isawaitable(result) else translate(result)
-
-    if inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(type(hook), "__call__", None)):  # noqa: B004
-        return afilter_for
-    return filter_for
-
-
-class _Translated:
-    """What a sync hook promised to give, translated when it comes."""
-
-    def __init__(self, awaitable: Awaitable[Any], translate: Callable[[Any], Any]) -> None:
-        self._awaitable, self._translate = awaitable, translate
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._translate((yield from self._awaitable.__await__()))
+    configurable = config.get("configurable") or {}
+    if "actor" in configurable:
+        return configurable["actor"]
+    context = run_context()
+    return UNSET if context is None else context

@@ -10,9 +10,9 @@ from langchain_core.runnables import Runnable
 from langgraph.func import task
 
 from agora_core.inject import ContextInjector, RetrievalFilter, passage_to_dict
+from agora_core.metadata import UNSET
 from agora_core.protocols import Retriever
 from langchain_agora.retriever import as_core_retriever
-from langchain_agora.scope import translated
 
 # Its overloads cannot be matched by a decorator that is called with a function of unknown parameters.
 _task: Any = task
@@ -26,7 +26,7 @@ def retrieve_task(
     min_score: float | None = None,
     name: str = "agora_retrieve",
 ) -> Any:
-    """Return a task `(query, actor=None)` whose result is the passages as plain JSON objects.
+    """Return a task `(query, actor)` whose result is the passages as plain JSON objects.
 
     It is called inside an `@entrypoint` or a node of a graph with a checkpointer, and gives a future:
     `passages = passages_from_step(task(query, actor).result())` in sync code, `await task(query, actor)` in async code.
@@ -35,13 +35,14 @@ def retrieve_task(
     Args:
         retriever: any retriever of the core or of LangChain.
         top_k: passages, 1 or more.
-        retrieval_filter: called with `actor`; a raise, None or anything that is no filter fails the task.
+        retrieval_filter: called with `actor`; a raise, None, anything else that is no filter of the core, or
+            a missing actor fails the task.
         min_score: a floor on the retriever's scores.
         name: the name of the task in traces.
     """
     injector = _injector(retriever, top_k, retrieval_filter, min_score)
 
-    def retrieve(query: str, actor: Any = None) -> list[dict[str, Any]]:
+    def retrieve(query: str, actor: Any = UNSET) -> list[dict[str, Any]]:
         return [passage_to_dict(passage) for passage in injector.inject(query, actor=actor).passages]
 
     return _task(name=name)(retrieve)
@@ -58,7 +59,7 @@ def aretrieve_task(
     """Async twin of `retrieve_task`; its task is awaited."""
     injector = _injector(retriever, top_k, retrieval_filter, min_score)
 
-    async def retrieve(query: str, actor: Any = None) -> list[dict[str, Any]]:
+    async def retrieve(query: str, actor: Any = UNSET) -> list[dict[str, Any]]:
         injection = await injector.ainject(query, actor=actor)
         return [passage_to_dict(passage) for passage in injection.passages]
 
@@ -98,4 +99,4 @@ def _injector(
     min_score: float | None,
 ) -> ContextInjector:
     core = as_core_retriever(retriever)
-    return ContextInjector(core, top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score)
+    return ContextInjector(core, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)

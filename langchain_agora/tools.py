@@ -8,12 +8,12 @@ from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import StructuredTool
 
-from agora_core.inject import TOOL_NAME, ContextInjector, RetrievalFilter, render_context
+from agora_core.inject import TOOL_NAME, ContextInjector, Measure, RetrievalFilter
 from agora_core.protocols import Retriever
 from agora_core.records import Passage
 from langchain_agora.documents import to_document
 from langchain_agora.retriever import as_core_retriever
-from langchain_agora.scope import actor_of, translated
+from langchain_agora.scope import actor_of
 
 DESCRIPTION: Final = (
     "Search the knowledge base. Returns numbered passages; cite them by their number in brackets. "
@@ -30,6 +30,8 @@ def create_retrieve_tool(
     top_k: int = 5,
     retrieval_filter: RetrievalFilter | None = None,
     min_score: float | None = None,
+    max_chars: int | None = None,
+    measure: Measure = len,
     source_key: str | None = "source",
     score_key: str | None = None,
 ) -> StructuredTool:
@@ -44,18 +46,26 @@ def create_retrieve_tool(
         description: when the model should, and how.
         top_k: passages per call, 1 or more.
         retrieval_filter: called with the actor, `config["configurable"]["actor"]` or else the context of the run, and
-            returns the filter of what that actor may see; a raise, None or anything that is no filter fails the call.
+            returns the filter of what that actor may see, a filter of the core; a raise, None, anything else or a
+            missing actor fails the call.
         min_score: a floor on the retriever's scores.
+        max_chars: the room for the passages, see `agora_core.render_context`; None for no bound.
+        measure: the unit of `max_chars`: characters, or a model's token counter.
         source_key: the metadata key of the artifact's documents under which the citation label is put.
         score_key: the metadata key under which the score is put; None leaves it out.
     """
     injector = ContextInjector(
-        as_core_retriever(retriever), top_k=top_k, retrieval_filter=translated(retrieval_filter), min_score=min_score
+        as_core_retriever(retriever),
+        top_k=top_k,
+        retrieval_filter=retrieval_filter,
+        min_score=min_score,
+        max_chars=max_chars,
+        measure=measure,
     )
 
     def answer(passages: list[Passage]) -> tuple[str, list[Document]]:
         documents = [to_document(passage, source_key=source_key, score_key=score_key) for passage in passages]
-        return render_context(passages) or NOTHING, documents
+        return injector.render(passages) or NOTHING, documents
 
     def retrieve(query: str, config: RunnableConfig) -> Any:
         return answer(injector.inject(query, actor=actor_of(config)).passages)

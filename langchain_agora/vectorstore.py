@@ -14,10 +14,10 @@ from agora_core.filters import compile_filter, predicate
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage, VectorRecord
 from agora_core.similarity import maximal_marginal_relevance, relevance_score, score_of_relevance
+from agora_core.stores.run_scope import abound_store, bound_store
 from agora_core.validation import check_min_score, check_top_k
 from langchain_agora.documents import to_document
 from langchain_agora.filters import to_core_filter
-from langchain_agora.run_scope import abound_store, bound_store
 from langchain_agora.vectorstore_retriever import AgoraVectorStoreRetriever
 from langchain_agora.vectorstore_writing import WritableVectorStore
 

@@ -11,11 +11,11 @@ from langchain_core.vectorstores import VectorStore
 from agora_core.errors import InvalidArgumentError
 from agora_core.protocols import EmbeddingProvider
 from agora_core.stores.base import OnWrite
+from agora_core.stores.run_scope import RunScopedStore
 from agora_core.stores.scoped import ScopedVectorStore
 from langchain_agora.embeddings import as_embeddings
 from langchain_agora.filters import to_core_filter
-from langchain_agora.run_scope import RunScopedStore
-from langchain_agora.scope import Scope
+from langchain_agora.scope import Scope, from_run
 
 SelfT = TypeVar("SelfT", bound="BoundVectorStore")
 
@@ -53,8 +53,8 @@ class BoundVectorStore(VectorStore):
         Args:
             scope: a filter, or a function that takes the run's config and returns one. The function is called anew for
                 each call, with the config as a dict; `config["configurable"]` holds what `invoke(..., config=...)` was
-                given, `config["context"]` the context of a LangGraph run, None outside of one. Returning None or
-                raising fails the call.
+                given, `config["context"]` the context of a LangGraph run, None outside of one. It returns a filter of the
+                core, whose values are data: an operator dict, None or a raise fails the call.
             on_write: `check` refuses a document outside the scope, `stamp` writes the scope's plain values into it.
 
         Raises:
@@ -63,7 +63,7 @@ class BoundVectorStore(VectorStore):
         # A copy and not a new one, so that whatever a subclass keeps is kept.
         view = copy.copy(self)
         if callable(scope):
-            view.store = RunScopedStore(self.store, scope, on_write=on_write)
+            view.store = RunScopedStore(self.store, from_run(scope), on_write=on_write)
         else:
             view.store = ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write)
         return view

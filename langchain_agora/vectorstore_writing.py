@@ -14,10 +14,10 @@ from agora_core.errors import InvalidArgumentError, UnsafeRemovalError
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter, EmbeddingProvider
 from agora_core.records import ChunkRecord, Embedding
+from agora_core.stores.run_scope import abound_store, bound_store
 from agora_core.validation import check_top_k
 from langchain_agora.documents import to_chunks, to_records
 from langchain_agora.filters import to_core_filter
-from langchain_agora.run_scope import abound_store, bound_store
 from langchain_agora.vectorstore_base import BoundVectorStore
 
 SelfT = TypeVar("SelfT", bound="WritableVectorStore")

@@ -51,10 +51,12 @@ def fold_context(
     system: str, passages: Sequence[Passage], *, max_chars: int | None = None, measure: Measure = len
 ) -> str:
     """Return a system prompt followed by the block of `passages`; without passages it is unchanged."""
-    if not passages:
-        return system
-    block = render_context(passages, max_chars=max_chars, measure=measure)
-    return f"{system}\n\n{block}" if system else block
+    return fold_block(system, render_context(passages, max_chars=max_chars, measure=measure))
+
+
+def fold_block(system: str, block: str) -> str:
+    """Return a prompt followed by a blank line and a block; an empty one of them leaves the other alone."""
+    return f"{system}\n\n{block}" if system and block else system or block
 
 
 def fitting(passages: Sequence[Passage], *, max_chars: int | None = None, measure: Measure = len) -> list[Passage]:

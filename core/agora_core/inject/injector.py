@@ -11,7 +11,7 @@ from agora_core.calling import acall, acall_function, call, call_function, given
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, InvalidFilterError
 from agora_core.filters import frozen_filter
-from agora_core.inject.block import Measure, check_budget, fitting, fold_context
+from agora_core.inject.block import Measure, check_budget, fitting, fold_block, render_context
 from agora_core.inject.calls import QUERY_KEY, passage_to_dict, passages_from_step, retrieval_call, stable_id
 from agora_core.metadata import UNSET
 from agora_core.protocols import AnyFilter, Retriever, Step
@@ -136,6 +136,10 @@ class ContextInjector:
 
         return self._folded(query, system, await acall_function(self.step, STEP_NAME, fn))
 
+    def render(self, passages: Sequence[Passage]) -> str:
+        """Return the block of passages in the room that this injector gives them; "" without passages."""
+        return render_context(passages, max_chars=self.max_chars, measure=self.measure)
+
     def _asks_nothing(self, query: str) -> bool:
         # What `query_from` makes of the conversation is known inside the step only.
         return not check_query(query).strip() and self.query_from is None
@@ -172,7 +176,7 @@ class ContextInjector:
             query = _check_made(found[0].get(QUERY_KEY, query))
         # With a step the id comes from what was retrieved, so that a turn run again records the same call.
         call_id = None if self.step is None else stable_id(query, found)
-        folded = fold_context(system, passages, max_chars=self.max_chars, measure=self.measure)
+        folded = fold_block(system, self.render(passages))
         return Injection(folded, passages, retrieval_call(query, passages, id=call_id))
 
 
