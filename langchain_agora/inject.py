@@ -60,9 +60,10 @@ class InjectContext(Runnable[Any, Any]):
         Args:
             retriever: any retriever of the core or of LangChain.
             top_k: passages per call, 1 or more.
-            retrieval_filter: called with the actor, returns the filter of what that actor may see, a filter of the core;
-                a raise, None or anything else fails the call. The actor is the call's `actor=`, else
-                `config["configurable"]["actor"]`, else the context of the LangGraph run; without one the call fails.
+            retrieval_filter: called with the actor, returns the filter of what that actor may see: one of the core,
+                whose values are data. A raise, None or anything else fails the call. The actor is the call's
+                `actor=`, else `config["configurable"]["actor"]`, else the context of the LangGraph run; without any
+                the call fails.
             min_score: a floor on the retriever's scores.
             step: the durable seam, see `ContextInjector`.
             query_from: called with the messages, returns the query, for instance `condense_question(model)`; None asks

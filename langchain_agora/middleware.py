@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable
 from langgraph.runtime import Runtime
 from typing_extensions import NotRequired
 
-from agora_core.errors import InvalidArgumentError
+from agora_core.errors import InvalidArgumentError, InvalidFilterError
 from agora_core.inject import (
     ContextInjector,
     Injection,
@@ -135,7 +135,7 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
 
     def _asked(self, state: InjectContextState, runtime: Runtime[Any]) -> dict[str, Any]:
         if self._injector.retrieval_filter is not None and runtime.context is None:
-            raise InvalidArgumentError(
+            raise InvalidFilterError(
                 "retrieval_filter is set and the run has no context to derive a filter from, so nothing is retrieved; "
                 "give one with invoke(..., context=...) and a context_schema"
             )

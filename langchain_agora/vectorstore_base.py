@@ -53,8 +53,8 @@ class BoundVectorStore(VectorStore):
         Args:
             scope: a filter, or a function that takes the run's config and returns one. The function is called anew for
                 each call, with the config as a dict; `config["configurable"]` holds what `invoke(..., config=...)` was
-                given, `config["context"]` the context of a LangGraph run, None outside of one. It returns a filter of the
-                core, whose values are data: an operator dict, None or a raise fails the call.
+                given, `config["context"]` the context of a LangGraph run, None outside of one. It returns a filter of
+                the core, whose values are data: an operator dict, None or a raise fails the call.
             on_write: `check` refuses a document outside the scope, `stamp` writes the scope's plain values into it.
 
         Raises:

@@ -101,8 +101,9 @@ class ContextInjector:
             messages: the conversation for `query_from`; None is one user message that says `query`.
 
         Raises:
-            InvalidArgumentError: there is a `retrieval_filter` and no actor, or `query_from` returned no str.
-            InvalidFilterError: `retrieval_filter` returned neither a mapping nor an expression.
+            InvalidFilterError: there is a `retrieval_filter` and no actor, or it returned neither a mapping nor an
+                expression.
+            InvalidArgumentError: `query_from` returned something that is not a str.
             UnsupportedOperationError: the retriever, a hook or the step is async.
         """
         if self._asks_nothing(query):
@@ -157,7 +158,7 @@ class ContextInjector:
         options: dict[str, Any] = {"top_k": self.top_k, **given(min_score=self.min_score)}
         if self.retrieval_filter is not None:
             if actor is UNSET:
-                raise InvalidArgumentError(
+                raise InvalidFilterError(
                     "retrieval_filter is set and no actor was given to derive a filter from, so nothing is retrieved; "
                     "pass actor=..., None where the hook takes None for somebody"
                 )

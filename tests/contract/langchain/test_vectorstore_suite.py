@@ -8,6 +8,7 @@ import pytest
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
 from langchain_tests.integration_tests.vectorstores import EMBEDDING_SIZE
 
+from agora_core import field
 from langchain_agora import AgoraVectorStore
 from tests.contract.langchain.stores import open_store
 
@@ -56,7 +57,7 @@ class TestScoped(Suite):
 
 class TestScopedByTheRun(Suite):
     def over(self, store: object) -> AgoraVectorStore:
-        return super().over(store).scoped(lambda config: {"$not": {"tenant": "another"}})
+        return super().over(store).scoped(lambda config: field("tenant") != "another")
 
 
 @pytest.mark.postgres

@@ -101,7 +101,7 @@ def test_a_task_survives_a_crash_of_what_follows() -> None:
     assert len(retriever.calls) == 1
 
 
-@pytest.mark.parametrize("hook", [lambda actor: None, lambda actor: {"tenant": {"$x": actor}}])
+@pytest.mark.parametrize("hook", [lambda actor: None, lambda actor: {"tenant": {"$ne": actor}}])
 def test_a_hook_that_gives_no_filter_fails_the_task(hook: Any) -> None:
     retriever = tenants()
     retrieve = retrieve_task(retriever, retrieval_filter=hook)

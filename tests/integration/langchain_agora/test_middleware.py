@@ -24,7 +24,14 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from agora_core import InvalidArgumentError, InvalidFilterError, Passage, UnsupportedOperationError, render_context
+from agora_core import (
+    InvalidArgumentError,
+    InvalidFilterError,
+    Passage,
+    UnsupportedOperationError,
+    field,
+    render_context,
+)
 from langchain_agora import InjectContextMiddleware
 from tests.integration.langchain_agora.scripted import (
     CountingRetriever,
@@ -137,8 +144,8 @@ def test_without_a_hook_no_filter_is_passed_and_no_context_is_needed(make: Make)
     assert agent.retriever.calls == [("paid leave", {"top_k": 2})]
 
 
-def test_a_hook_may_answer_with_an_operator_dict(make: Make) -> None:
-    agent = make(["x"], hook=lambda actor: {"tenant": {"$in": [actor.tenant]}})
+def test_a_hook_may_answer_with_an_expression(make: Make) -> None:
+    agent = make(["x"], hook=lambda actor: field("tenant").in_([actor.tenant]))
     agent.run("paid leave", actor=Actor("b"))
     assert [passage["id"] for passage in agent.state()["agora_passages"]] == ["b-leave#0"]
 
@@ -253,7 +260,7 @@ def raising(actor: Actor) -> Any:
         (raising, PermissionError),
         (lambda actor: None, InvalidFilterError),
         (lambda actor: ["tenant"], InvalidFilterError),
-        (lambda actor: {"tenant": {"$inn": ["a"]}}, InvalidFilterError),
+        (lambda actor: {"tenant": {"$in": ["a"]}}, InvalidFilterError),
         (lambda actor: {"tenant": object()}, InvalidFilterError),
     ],
 )

@@ -96,7 +96,7 @@ def test_floors_and_mmr(run: Run, vectors: AgoraVectorStore) -> None:
 def test_patches_deletes_and_scopes(run: Run, vectors: AgoraVectorStore) -> None:
     run(vectors, "add_documents", DOCUMENTS)
     paid = len(vectors.embedding.provider.paid)  # type: ignore[attr-defined]
-    mine = vectors.scoped(lambda config: {"tenant": {"$eq": "a"}})
+    mine = vectors.scoped(lambda config: {"tenant": "a"})
     assert run(mine, "update_metadata", "faq", {"year": None, "tenant": "a"}) == 2
     assert run(mine, "update_metadata", "b", {"stolen": True}) == 0
     with pytest.raises(ScopeViolationError):

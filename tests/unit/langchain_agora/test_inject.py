@@ -140,7 +140,7 @@ def test_what_cannot_be_read_is_refused(run: Run, given: Any, message: str) -> N
 
 def test_the_actor_comes_from_the_call_or_the_config(run: Run) -> None:
     retriever = Fixed(*PASSAGES)
-    step = InjectContext(retriever, retrieval_filter=lambda actor: {"tenant": {"$in": [actor]}})
+    step = InjectContext(retriever, retrieval_filter=lambda actor: field("tenant").in_([actor]))
     config: Any = {"configurable": {"actor": "a"}}
     run(step, "invoke", "x", config)
     run(step, "invoke", "x", config, actor="b")
@@ -154,7 +154,7 @@ def raising(actor: Any) -> Any:
     raise PermissionError("nobody asked")
 
 
-@pytest.mark.parametrize("hook", [raising, lambda actor: None, lambda actor: {"t": {"$x": 1}}])
+@pytest.mark.parametrize("hook", [raising, lambda actor: None, lambda actor: {"t": {"$ne": ""}}])
 def test_a_hook_that_gives_no_filter_fails_the_chain(run: Run, hook: Any) -> None:
     retriever = Fixed(*PASSAGES)
     asked: list[Any] = []
@@ -167,12 +167,12 @@ def test_a_hook_that_gives_no_filter_fails_the_chain(run: Run, hook: Any) -> Non
 def test_an_async_hook_in_either_form() -> None:
     async def hook(actor: Any) -> dict[str, Any]:
         await asyncio.sleep(0)
-        return {"tenant": {"$eq": actor}}
+        return {"tenant": actor}
 
     for function in (hook, lambda actor: hook(actor)):
         retriever = Fixed(*PASSAGES)
         asyncio.run(InjectContext(retriever, retrieval_filter=function).ainvoke("x", actor="a"))
-        assert retriever.calls == [("x", {"top_k": 5, "filter": field("tenant") == "a"})]
+        assert retriever.calls == [("x", {"top_k": 5, "filter": {"tenant": "a"}})]
 
 
 def test_a_step_of_ones_own_makes_it_durable() -> None:

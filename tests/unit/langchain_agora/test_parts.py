@@ -26,6 +26,7 @@ from agora_core import (
     RerankingRetriever,
     chunk_documents,
     chunk_text,
+    field,
     ingest_documents,
 )
 from agora_core.testing import FakeEmbeddingProvider, FakeReranker, in_memory_retriever
@@ -333,7 +334,7 @@ def test_the_model_chooses_the_query_and_nothing_else() -> None:
 
 
 def test_the_tool_finds_what_the_actor_may_see(run: Run) -> None:
-    tool = create_retrieve_tool(shelf(), retrieval_filter=lambda actor: {"acl": {"$eq": [actor]}})
+    tool = create_retrieve_tool(shelf(), retrieval_filter=lambda actor: field("acl") == [actor])
     message = run(tool, "invoke", call("leave"), {"configurable": {"actor": "a"}})
     assert [document.id for document in message.artifact] == ["a#0"]
     nothing = run(tool, "invoke", call("leave"), {"configurable": {"actor": "nobody"}})

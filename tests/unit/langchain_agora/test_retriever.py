@@ -159,8 +159,8 @@ def test_a_retriever_with_one_colour(run: Run) -> None:
 # -- scope -------------------------------------------------------------------------------------------------------------
 
 
-def by_config(config: dict[str, Any]) -> dict[str, Any]:
-    return {"tenant": {"$eq": config["configurable"]["tenant"]}}
+def by_config(config: dict[str, Any]) -> Any:
+    return field("tenant") == config["configurable"]["tenant"]
 
 
 def test_one_retriever_serves_all_tenants(run: Run) -> None:

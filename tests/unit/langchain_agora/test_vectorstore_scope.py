@@ -36,7 +36,7 @@ SCOPES: list[Any] = [
     {"tenant": "b"},
     field("tenant") == "b",
     {"tenant": {"$eq": "b"}},
-    lambda config: {"tenant": {"$in": ["b"]}},
+    lambda config: field("tenant").in_(["b"]),
 ]
 
 
