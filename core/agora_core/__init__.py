@@ -130,6 +130,11 @@ _export(
     "RerankingRetriever",
 )
 _export("evaluation", "tune_hybrid")
+_export("events", "Event", "on_event")
+_export("passages", "Passages")
+_export("retrievers.expanding", "ExpandingRetriever")
+_export("retrievers.explanation", "Explanation")
+_export("rerankers.boosting", "BoostingReranker")
 _export(
     "embedders",
     "OnnxEmbeddingProvider",
@@ -231,6 +236,8 @@ if TYPE_CHECKING:
         UnsupportedOperationError as UnsupportedOperationError,
     )
     from agora_core.evaluation import tune_hybrid as tune_hybrid
+    from agora_core.events import Event as Event
+    from agora_core.events import on_event as on_event
     from agora_core.files import FileChunker as FileChunker
     from agora_core.files import FilePart as FilePart
     from agora_core.files import UnreadableFileError as UnreadableFileError
@@ -348,6 +355,7 @@ if TYPE_CHECKING:
     from agora_core.metadata import (
         effective_patch_keys as effective_patch_keys,
     )
+    from agora_core.passages import Passages as Passages
     from agora_core.protocols import (
         AnyFilter as AnyFilter,
     )
@@ -402,6 +410,7 @@ if TYPE_CHECKING:
     from agora_core.rerankers import (
         HttpReranker as HttpReranker,
     )
+    from agora_core.rerankers.boosting import BoostingReranker as BoostingReranker
     from agora_core.retrievers import (
         EmbeddingRetriever as EmbeddingRetriever,
     )
@@ -417,6 +426,8 @@ if TYPE_CHECKING:
     from agora_core.retrievers import (
         RerankingRetriever as RerankingRetriever,
     )
+    from agora_core.retrievers.expanding import ExpandingRetriever as ExpandingRetriever
+    from agora_core.retrievers.explanation import Explanation as Explanation
     from agora_core.retrievers.scoped import (
         ScopedRetriever as ScopedRetriever,
     )

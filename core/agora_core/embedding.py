@@ -7,6 +7,7 @@ from typing import Any
 
 from agora_core.calling import Method, offers
 from agora_core.errors import EmbeddingError, InvalidArgumentError
+from agora_core.events import listening, watching
 from agora_core.records import Embedding
 from agora_core.steps import Steps, arun, run
 
@@ -31,7 +32,7 @@ class EmbedderPort:
             EmbeddingError: the embedder answers with more or fewer vectors than texts.
         """
         method = self._embed or Method(self.embedder, "embed")
-        answer = yield from method(texts)
+        answer = yield from self._watched(method(texts), texts)
         return checked_vectors(answer, len(texts), self.embedder)
 
     def embed_query(self, query: str) -> Steps[Embedding | None]:
@@ -43,10 +44,15 @@ class EmbedderPort:
             EmbeddingError: the embedder answers with more than one vector.
         """
         if self._query is not None:
-            embedding: Embedding = yield from self._query(query)
+            embedding: Embedding = yield from self._watched(self._query(query), [query])
             return embedding
         method = self._embed or Method(self.embedder, "embed")
-        return _only_vector((yield from method([query])), self.embedder)
+        return _only_vector((yield from self._watched(method([query]), [query])), self.embedder)
+
+    def _watched(self, steps: Steps[Any], texts: Sequence[str]) -> Steps[Any]:
+        characters = sum(map(len, texts)) if listening() else 0
+        by = type(self.embedder).__name__
+        return watching("embed", steps, by=by, texts=len(texts), characters=characters)
 
 
 def embed_query(embedder: object, query: str) -> Embedding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -13,10 +13,13 @@ from agora_core.records import Passage
 
 DEFAULT_K: Final = 60
 
-Fusion = Literal["rrf", "relative_score", "adaptive"]
-FUSIONS: Final[tuple[Fusion, ...]] = ("rrf", "relative_score", "adaptive")
+FusionName = Literal["rrf", "relative_score", "adaptive"]
+FUSIONS: Final[tuple[FusionName, ...]] = ("rrf", "relative_score", "adaptive")
 
 Ranking = Sequence[Passage]
+
+Fusion = FusionName | Callable[[Sequence[Ranking]], Sequence[Passage]]
+"""The name of a fusion, or a function that makes one list of the legs' lists, best first."""
 
 
 def reciprocal_rank_fusion(
@@ -69,14 +72,35 @@ def fuse(
 ) -> list[Passage]:
     """Fuse ranked lists by the way named, see the function of each, and return the best `top_k`; None returns all."""
     lists = check_rankings(rankings)
-    gains: Sequence[Sequence[float]]
+    if not isinstance(fusion, str):
+        return list(fusion(lists))[:top_k]
+    return _merge(lists, fusion_gains(lists, fusion=fusion, k=k, weights=weights)[0], top_k)
+
+
+def fusion_gains(
+    rankings: Sequence[Ranking],
+    *,
+    fusion: FusionName,
+    k: float = DEFAULT_K,
+    weights: Sequence[float] | None = None,
+) -> tuple[Sequence[Sequence[float]], list[float]]:
+    """Return what each place of each list adds to the fused score, and the weight of each list.
+
+    A list's gains may be longer than the list.
+
+    Raises:
+        InvalidArgumentError: the fusion is not one of `FUSIONS`.
+    """
     if fusion == "relative_score":
-        gains = _relative_gains(lists, check_weights(weights, len(lists)))
-    elif fusion == "adaptive":
-        gains = _relative_gains(lists, adaptive_weights(lists))
-    else:
-        gains = _reciprocal_gains(lists, check_k(k), check_weights(weights, len(lists)))
-    return _merge(lists, gains, top_k)
+        used = check_weights(weights, len(rankings))
+        return _relative_gains(rankings, used), used
+    if fusion == "adaptive":
+        used = adaptive_weights(rankings)
+        return _relative_gains(rankings, used), used
+    if fusion != "rrf":
+        raise InvalidArgumentError(f"fusion must be one of {', '.join(FUSIONS)}, got {fusion!r}")
+    used = check_weights(weights, len(rankings))
+    return _reciprocal_gains(rankings, check_k(k), used), used
 
 
 def adaptive_weights(rankings: Sequence[Ranking]) -> list[float]:

@@ -97,7 +97,20 @@ def test_the_metadata_says_what_was_promised(wheel: Path) -> None:
     assert [item.split(">")[0].split("<")[0] for item in requirements if "extra ==" not in item] == ["numpy"]
     assert set(metadata.get_all("Provides-Extra") or []) == {
         *("langchain", "langchain-agents", "llamaindex", "postgres", "embedded-postgres", "qdrant"),
-        *("wordllama", "stemming", "onnx", "progress", "simd", "files", "fsspec", "watch", "evaluation", "plot", "all"),
+        *(
+            "wordllama",
+            "stemming",
+            "onnx",
+            "progress",
+            "simd",
+            "files",
+            "fsspec",
+            "watch",
+            "evaluation",
+            "plot",
+            "opentelemetry",
+            "all",
+        ),
     }
     # Each requirement has a floor that was tested and a ceiling.
     assert [item for item in requirements if ("<" not in item or ">=" not in item) and "[" not in item] == []

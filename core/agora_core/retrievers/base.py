@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agora_core.embedding import check_query
+from agora_core.events import filter_keys, watching
 from agora_core.filters import Expression, any_of
+from agora_core.passages import Passages
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
+from agora_core.retrievers.explanation import Explanation, recorded, recording
 from agora_core.steps import Steps, arun, run
 from agora_core.stores.per_document import check_per_document
 from agora_core.validation import check_min_score, check_top_k
@@ -51,7 +54,7 @@ class BaseRetriever:
         filter: AnyFilter | None = None,
         min_score: float | None = None,
         per_document: int | None = None,
-    ) -> list[Passage]:
+    ) -> Passages:
         """Return at most `top_k` passages, best first.
 
         Args:
@@ -66,7 +69,7 @@ class BaseRetriever:
             InvalidArgumentError: an argument is not as described.
             InvalidFilterError: the filter could not be built.
         """
-        return run(self._checked(query, top_k, filter, min_score, per_document))
+        return Passages(run(self._checked(query, top_k, filter, min_score, per_document)), query=query)
 
     async def aretrieve(
         self,
@@ -76,9 +79,36 @@ class BaseRetriever:
         filter: AnyFilter | None = None,
         min_score: float | None = None,
         per_document: int | None = None,
-    ) -> list[Passage]:
+    ) -> Passages:
         """Async twin of `retrieve`."""
-        return await arun(self._checked(query, top_k, filter, min_score, per_document))
+        return Passages(await arun(self._checked(query, top_k, filter, min_score, per_document)), query=query)
+
+    def explain(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> Explanation:
+        """Retrieve, and say why each passage came: see `Explanation`. The passages are those of `retrieve`.
+
+        Arguments and errors are those of `retrieve`. Legs that one store answers in one round trip are asked apart.
+        """
+        return run(self._explaining(query, top_k, filter, min_score))
+
+    async def aexplain(
+        self, query: str, *, top_k: int = 5, filter: AnyFilter | None = None, min_score: float | None = None
+    ) -> Explanation:
+        """Async twin of `explain`."""
+        return await arun(self._explaining(query, top_k, filter, min_score))
+
+    def _explaining(
+        self, query: str, top_k: int, filter: AnyFilter | None, min_score: float | None
+    ) -> Steps[Explanation]:
+        with recorded(self) as around:
+            found = yield from self._checked(query, top_k, filter, min_score, None)
+        written = around.parts[0]
+        if min_score is not None and written.is_simple:
+            # A store that floors does not say how many it left out.
+            without = yield from self._checked(query, top_k, filter, None, None)
+            written.innermost.floored = len(without) - len(found)
+        return Explanation(query, written, found)
 
     def _checked(
         self,
@@ -89,7 +119,16 @@ class BaseRetriever:
         per_document: int | None,
     ) -> Steps[list[Passage]]:
         wanted, floor, most = check_top_k(top_k), check_min_score(min_score), check_per_document(per_document)
-        return self._retrieve(check_query(query), wanted, filter, floor, most)
+        steps = self._retrieve(check_query(query), wanted, filter, floor, most)
+        if recording() is not None:
+            steps = self._recorded(steps)
+        keys = filter_keys(filter)
+        return watching("retrieve", steps, content=query, by=type(self).__name__, top_k=wanted, filter_keys=keys)
+
+    def _recorded(self, steps: Steps[list[Passage]]) -> Steps[list[Passage]]:
+        with recorded(self) as own:
+            own.found = yield from steps
+            return own.found
 
     def scoped(self, filter: AnyFilter, *, namespace: str | None = None) -> ScopedRetriever:
         """Return a view of this retriever in which `filter` always holds; a call's own filter only narrows it.

@@ -9,12 +9,13 @@ from agora_core.calling import Method, offers
 from agora_core.embedding import EmbedderPort
 from agora_core.errors import InvalidArgumentError, InvalidFilterError, RetrieverLegError, UnsupportedOperationError
 from agora_core.filters import Expression, frozen_filter
-from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights, fuse
+from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights, fuse, fusion_gains
 from agora_core.metadata import with_score
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope
 from agora_core.retrievers.embedding import EmbeddingRetriever
+from agora_core.retrievers.explanation import Recording, recording
 from agora_core.retrievers.lexical import LexicalRetriever
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Steps, together
@@ -53,17 +54,20 @@ class HybridRetriever(BaseRetriever):
                 more of a list's shape.
             weights: one per leg, 0 or more; None weighs all alike.
             fusion: `rrf` (ranks only), `relative_score` (scores scaled to 0..1 per list; the better choice where
-                weights are known, see `tune_hybrid`) or `adaptive` (as that, its weights read off the lists).
+                weights are known, see `tune_hybrid`), `adaptive` (as that, its weights read off the lists), or a
+                function of the legs' lists that returns one list, best first.
 
         Raises:
             InvalidArgumentError: an argument is out of its range, or weights are given to `adaptive`.
         """
-        if fusion not in FUSIONS:
-            raise InvalidArgumentError(f"fusion must be one of {', '.join(FUSIONS)}, got {fusion!r}")
-        self.retrievers = tuple(retrievers)
-        if fusion == "adaptive" and weights is not None:
+        if not callable(fusion) and fusion not in FUSIONS:
             raise InvalidArgumentError(
-                "weights cannot be given with fusion='adaptive', which finds its own; leave them out"
+                f"fusion must be one of {', '.join(FUSIONS)}, or a function of the legs' lists, got {fusion!r}"
+            )
+        self.retrievers = tuple(retrievers)
+        if (fusion == "adaptive" or callable(fusion)) and weights is not None:
+            raise InvalidArgumentError(
+                f"weights cannot be given with fusion={fusion!r}, which finds its own; leave them out"
             )
         self.weights = None if weights is None else tuple(check_weights(weights, len(self.retrievers)))
         self.k = check_k(k)
@@ -96,18 +100,33 @@ class HybridRetriever(BaseRetriever):
         """
         bound = None if filter is None else frozen_filter(filter)
         fetched = max(self.fetch_top_k, top_k)
-        store = self._one_store(per_document)
+        written = recording()
+        store = self._one_store(per_document) if written is None else None
         if store is not None:
             kept = yield from self._one_round_trip(store, query, top_k, fetched, bound, per_document)
         else:
 
             def fetch(count: int) -> Steps[list[list[Passage]]]:
-                return together([self._leg(n, query, count, bound) for n in range(len(self._legs))])
+                rankings = yield from together([self._leg(n, query, count, bound) for n in range(len(self._legs))])
+                if written is not None:
+                    written.rankings = rankings
+                return rankings
 
             options = {"top_k": top_k, "fetch_top_k": fetched, "per_document": per_document}
             kept = yield from grow_fused(fetch, self._fuse, **options)  # type: ignore[arg-type]
         # A leg may hand out what it keeps; its metadata is not shared with the caller.
-        return [with_score(passage, passage.score) for passage in at_least(kept, min_score)]
+        result = [with_score(passage, passage.score) for passage in at_least(kept, min_score)]
+        if written is not None:
+            self._write_down(written, kept=len(kept), returned=len(result))
+        return result
+
+    def _write_down(self, written: Recording, *, kept: int, returned: int) -> None:
+        rankings = written.rankings or []
+        written.cut = len({passage.id for ranking in rankings for passage in ranking}) - kept
+        written.floored = kept - returned
+        if isinstance(self.fusion, str):
+            gains, written.weights = fusion_gains(rankings, fusion=self.fusion, k=self.k, weights=self.weights)
+            written.gains = [list(gain) for gain in gains]
 
     def _leg(self, position: int, query: str, fetched: int, filter: AnyFilter | None) -> Steps[list[Passage]]:
         # A copy for each leg: what one does with its filter changes nothing for the next.
@@ -131,7 +150,8 @@ class HybridRetriever(BaseRetriever):
             return None
         names = Method(dense.store, "search_hybrid").names
         if (
-            (self.fusion != "rrf" and not names("fusion"))
+            callable(self.fusion)
+            or (self.fusion != "rrf" and not names("fusion"))
             or (lexical.syntax is not None and not names("syntax"))
             or (per_document is not None and not names("per_document"))
         ):

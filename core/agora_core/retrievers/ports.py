@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agora_core.calling import Method
+from agora_core.events import watching
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.steps import Steps
@@ -59,4 +60,6 @@ class RerankerPort:
 
     def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> Steps[list[Passage]]:
         """Rerank; the answer is as it came."""
-        return list((yield from self._rerank(query, passages, top_k=top_k)))
+        steps = self._rerank(query, passages, top_k=top_k)
+        by = type(self.reranker).__name__
+        return list((yield from watching("rerank", steps, by=by, passages=len(passages), top_k=top_k)))

@@ -11,6 +11,7 @@ from agora_core.metadata import with_score
 from agora_core.protocols import AnyFilter, Reranker, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope
+from agora_core.retrievers.explanation import recording
 from agora_core.retrievers.ports import RerankerPort, RetrieverPort
 from agora_core.steps import Steps
 from agora_core.validation import check_top_k
@@ -69,7 +70,11 @@ class RerankingRetriever(BaseRetriever):
         chosen = trusted_order(ranked, candidates, self.reranker)
         if self.blend < 1:
             chosen = _blended(candidates, chosen, self.blend)
-        return at_least(chosen[:top_k], min_score)
+        result = at_least(chosen[:top_k], min_score)
+        if (written := recording()) is not None:
+            written.candidates, written.ranked = list(candidates), chosen
+            written.cut, written.floored = len(chosen[top_k:]), len(chosen[:top_k]) - len(result)
+        return result
 
     def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
         holds = getattr(self.base, "_holds", None)

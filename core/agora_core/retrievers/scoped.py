@@ -39,6 +39,10 @@ class ScopedRetriever(BaseRetriever):
         return compile_filter(self._scope if behind is None else conjoin(behind, self._scope))
 
     @property
+    def _explained_as(self) -> Any:
+        return self._retriever
+
+    @property
     def namespace(self) -> str | None:
         """The namespace whose ids are shown without it, those of views behind first; None for none."""
         return joined_namespace(getattr(self._retriever, "namespace", None), self._namespace)

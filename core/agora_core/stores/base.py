@@ -8,8 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from agora_core.events import watch_methods
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from agora_core.stores.scoped import ScopedVectorStore
 
 StoreT = TypeVar("StoreT", bound="BaseVectorStore")
+
+_EVENTS: Final = {
+    **dict.fromkeys(("search", "asearch", "search_text", "asearch_text"), "search"),
+    **dict.fromkeys(("search_hybrid", "asearch_hybrid"), "search"),
+    **dict.fromkeys(("upsert", "aupsert", "replace_documents", "areplace_documents"), "upsert"),
+}
 OnWrite = Literal["check", "stamp"]
 
 
@@ -51,6 +58,10 @@ class BaseVectorStore(ABC):
     """`cosine`, `l2` or `inner`."""
     dimension: int | None
     """The length of embeddings; None until the first record tells it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        watch_methods(cls, _EVENTS)
 
     @property
     def scope(self) -> Expression | None:

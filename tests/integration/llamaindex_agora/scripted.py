@@ -18,7 +18,7 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.schema import Document
 
-from agora_core import EmbeddingRetriever, IngestDocument, MemoryVectorStore, Passage, ingest_documents
+from agora_core import EmbeddingRetriever, IngestDocument, MemoryVectorStore, Passages, ingest_documents
 from agora_core.testing import FakeEmbeddingProvider
 
 DIMENSION = 64
@@ -141,11 +141,11 @@ class Counted(EmbeddingRetriever):
         super().__init__(FakeEmbeddingProvider(DIMENSION), store)
         self.asked: list[Any] = []
 
-    def retrieve(self, query: str, **options: Any) -> list[Passage]:
+    def retrieve(self, query: str, **options: Any) -> Passages:
         self.asked.append(options.get("filter"))
         return super().retrieve(query, **options)
 
-    async def aretrieve(self, query: str, **options: Any) -> list[Passage]:
+    async def aretrieve(self, query: str, **options: Any) -> Passages:
         self.asked.append(options.get("filter"))
         return await super().aretrieve(query, **options)
 

@@ -161,7 +161,10 @@ def test_refuses_bad_arguments() -> None:
         HybridRetriever(legs, k=-1)
     with pytest.raises(InvalidArgumentError, match="fetch_top_k must be 1 or more, got 0"):
         HybridRetriever(legs, fetch_top_k=0)
-    with pytest.raises(InvalidArgumentError, match="fusion must be one of rrf, relative_score, adaptive, got 'sum'"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="fusion must be one of rrf, relative_score, adaptive, or a function of the legs' lists, got 'sum'",
+    ):
         HybridRetriever(legs, fusion="sum")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="weights cannot be given with fusion='adaptive'"):
         HybridRetriever(legs, fusion="adaptive", weights=[1, 1])
