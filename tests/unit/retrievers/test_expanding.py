@@ -147,6 +147,6 @@ def test_bad_arguments_are_refused() -> None:
     store = numbered(1)
     for options in ({"before": -1}, {"after": True}, {"merge_parents": 0}, {"merge_parents": 1.5}):
         with pytest.raises(InvalidArgumentError, match=next(iter(options))):
-            ExpandingRetriever(Found(), store, **options)  # type: ignore[arg-type]
+            ExpandingRetriever(Found(), store, **options)
     with pytest.raises(UnsupportedOperationError):
         ExpandingRetriever(Found(), object())  # type: ignore[arg-type]
