@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from agora_core.stores.facets import Facets, check_facets, count_facets, most_fr
 from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
 from agora_core.stores.operations import LexicalOperations, OperationStore, Syntax
 from agora_core.stores.per_document import check_per_document, grow_fused
-from agora_core.stores.ports import Reader, StorePort
+from agora_core.stores.ports import StorePort
 from agora_core.validation import (
     check_id,
     check_ids,
@@ -185,7 +185,12 @@ class ScopedVectorStore(OperationStore):
         merged = self._merged(filter)
         while page := (yield from merged.page()):
             doomed += [key for key, _ in page]
-        return (yield from self._port.delete(doomed, within=self._narrow(filter)))
+        return (yield from self._delete_kept(doomed, filter))
+
+    def _delete_kept(self, kept: Sequence[str], within: AnyFilter | None) -> Steps[int]:
+        """Delete records by the ids that the store behind all views keeps."""
+        behind = getattr(self._store, "_delete_kept", self._port.delete)
+        return int((yield from behind(kept, within=self._narrow(within))))
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -269,6 +274,8 @@ class ScopedVectorStore(OperationStore):
         return [IndexedDocument(key, copy_metadata(first[key][1].metadata, where=key)) for key in sorted(first)]
 
     def _list_document_ids(self, filter: AnyFilter | None) -> Steps[list[str]]:
+        if (yield from self._has_twins()):
+            return [entry.id for entry in (yield from self._list_documents(filter))]
         ids = yield from self._port.list_document_ids(self._narrow(filter))
         return ids if self._namespace is None else sorted({self._namespace.shown(key) for key in ids})
 
@@ -298,7 +305,7 @@ class ScopedVectorStore(OperationStore):
         return [record for _, record in page], self._page_of(merged) if page else None
 
     def _merged(self, filter: AnyFilter | None) -> _Merged:
-        return _Merged(self._port, self._namespace, self._scope, filter)
+        return _Merged(self._store, self._namespace, self._scope, filter)
 
     def _has_twins(self) -> Steps[bool]:
         """Say whether a document of the namespace is shown under the same id as another in scope."""
@@ -379,66 +386,82 @@ class ScopedLexicalVectorStore(LexicalOperations, ScopedVectorStore):
         return [passage for passage in found if floor is None or passage.score >= floor]
 
 
-class _Merged:
-    """A scan as it is seen through a view: pairs of the kept id and the record, by the ids shown, in bounded memory."""
+_Pairs = list[tuple[str, VectorRecord]]
 
-    def __init__(
-        self, port: StorePort, namespace: Namespace | None, scope: AnyFilter, filter: AnyFilter | None
-    ) -> None:
+
+class _Merged:
+    """A scan as it is seen through a view, in bounded memory, by the ids shown.
+
+    A page holds pairs: the id that the store behind all views keeps, and the record as it is seen.
+    """
+
+    def __init__(self, store: Any, namespace: Namespace | None, scope: AnyFilter, filter: AnyFilter | None) -> None:
         narrowed = conjoin(scope, filter)
         self._namespace = namespace
-        self._others = _Side(port.reader(narrowed))
+        self._others = _Side(_source(store, narrowed))
         # What hides is asked of the scope, not of the filter: an id means one record, whether that matches or not.
-        self._own = None if namespace is None else _Side(port.reader(scope))
+        self._own = None if namespace is None else _Side(_source(store, scope))
         self._matches = predicate(compile_filter(narrowed))
 
-    def page(self) -> Steps[list[tuple[str, VectorRecord]]]:
+    def page(self) -> Steps[_Pairs]:
         """Return the next records, none at the end."""
-        namespace, own = self._namespace, self._own
+        namespace, own, others = self._namespace, self._own, self._others
         if namespace is None or own is None:
-            return [(record.id, record) for record in (yield from self._others.rest())]
-        page: list[tuple[str, VectorRecord]] = []
+            return (yield from others.read())
+        page: _Pairs = []
         while len(page) < _PAGE:
-            yield from own.fill(lambda record: namespace.own(record.id) is not None)
-            yield from self._others.fill(lambda record: namespace.own(record.id) is None)
-            mine, other = own.head, self._others.head
+            yield from own.fill(lambda key: namespace.own(key) is not None)
+            yield from others.fill(lambda key: namespace.own(key) is None)
+            mine, other = own.head, others.head
             if mine is None and other is None:
                 break
-            if mine is not None and (other is None or (shown := namespace.shown(mine.id)) <= other.id):
-                if other is not None and shown == other.id:
-                    self._others.head = None
+            if mine is not None and (other is None or namespace.shown(mine[1].id) <= other[1].id):
+                shown = namespace.stripped(mine[1])
                 own.head = None
-                if self._matches(mine.metadata or {}):
-                    page.append((mine.id, namespace.stripped(mine)))
+                if other is not None and shown.id == other[1].id:
+                    others.head = None
+                if self._matches(shown.metadata or {}):
+                    page.append((mine[0], shown))
             elif other is not None:
-                self._others.head = None
-                page.append((other.id, other))
+                others.head = None
+                page.append(other)
         return page
 
 
 _PAGE = 256
 
 
+def _source(store: Any, filter: AnyFilter) -> Callable[[], Steps[_Pairs]]:
+    """Return what reads the next page of a store: of a view as it is seen there."""
+    merged = getattr(store, "_merged", None)
+    if merged is not None:
+        page: Callable[[], Steps[_Pairs]] = merged(filter).page
+        return page
+    reader = StorePort(store).reader(filter)
+
+    def plain() -> Steps[_Pairs]:
+        return [(record.id, record) for record in (yield from reader.page())]
+
+    return plain
+
+
 class _Side:
     """One of the scans that are merged."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._waiting: list[VectorRecord] = []
+    def __init__(self, read: Callable[[], Steps[_Pairs]]) -> None:
+        self.read = read
+        self._waiting: _Pairs = []
         self._ended = False
-        self.head: VectorRecord | None = None
+        self.head: tuple[str, VectorRecord] | None = None
 
-    def rest(self) -> Steps[list[VectorRecord]]:
-        return (yield from self._reader.page())
-
-    def fill(self, takes: Any) -> Steps[None]:
-        """Put the next record that is taken at the head, where none is."""
+    def fill(self, takes: Callable[[str], bool]) -> Steps[None]:
+        """Put the next record that is taken, by the id seen behind, at the head, where none is."""
         while self.head is None and not self._ended:
             if not self._waiting:
-                self._waiting = (yield from self._reader.page())[::-1]
+                self._waiting = (yield from self.read())[::-1]
                 self._ended = not self._waiting
-            elif takes(record := self._waiting.pop()):
-                self.head = record
+            elif takes((pair := self._waiting.pop())[1].id):
+                self.head = pair
 
 
 def plain_values(scope: Expression) -> dict[str, JSON]:
