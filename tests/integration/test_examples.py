@@ -64,6 +64,18 @@ def test_quickstart_on_a_folder(tmp_path: Path) -> None:
     assert printed.startswith("2 files, 2 chunks")
     assert re.search(r"^ +[\d.]+ +sub/notice.txt", printed.split("\n\n")[2], re.MULTILINE)
     assert "[1] (sub/notice.txt) The period of notice is three months." in printed
+    assert "skipped 1 (unsupported-type: 'application/octet-stream'): picture.png" in printed
+
+
+def test_quickstart_on_a_folder_as_one_who_may_see_a_part_of_it(tmp_path: Path) -> None:
+    for team in ("hr", "board"):
+        (tmp_path / team).mkdir()
+        (tmp_path / team / "pay.md").write_text(f"# Pay\n\nThe pay of {team} is a secret.\n", encoding="utf-8")
+    arguments = ("--folder", str(tmp_path), "--ask", "What is the pay?", "--label", "team=1", "--only", "team=hr")
+    printed = run("examples/quickstart.py", *arguments)
+    assert "team: board (1), hr (1)" in printed
+    assert "hr/pay.md" in printed
+    assert "board/pay.md" not in printed
 
 
 def test_langchain_chain() -> None:

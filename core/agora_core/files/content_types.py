@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mimetypes
 import zipfile
 from pathlib import PurePosixPath
 from typing import Final
@@ -33,6 +34,7 @@ CODE_SUFFIXES: Final = frozenset(
     )
 )
 _BINARY_SUFFIXES: Final = frozenset((".pdf", ".docx", ".xlsx", ".pptx", ".epub", ".doc", ".xls", ".ppt", ".zip"))
+_BINARY_FAMILIES: Final = frozenset(("image", "audio", "video", "font"))
 _UNICODE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 _LOOKED_AT: Final = 8192
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x0b\x1b"))
@@ -55,7 +57,8 @@ def detected_content_type(data: bytes, name: str) -> str:
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         return ENCRYPTED_OFFICE if "EncryptedPackage".encode("utf-16-le") in data else UNKNOWN
     head, suffix = data[:_LOOKED_AT], PurePosixPath(name).suffix.lower()
-    if suffix in _BINARY_SUFFIXES or not _is_text(head):
+    family = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
+    if suffix in _BINARY_SUFFIXES or family in _BINARY_FAMILIES or not _is_text(head):
         return UNKNOWN
     if suffix in _TEXT_SUFFIXES:
         return _TEXT_SUFFIXES[suffix]
