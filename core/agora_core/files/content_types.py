@@ -57,13 +57,14 @@ def detected_content_type(data: bytes, name: str) -> str:
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         return ENCRYPTED_OFFICE if "EncryptedPackage".encode("utf-16-le") in data else UNKNOWN
     head, suffix = data[:_LOOKED_AT], PurePosixPath(name).suffix.lower()
-    family = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
-    if suffix in _BINARY_SUFFIXES or family in _BINARY_FAMILIES or not _is_text(head):
+    if suffix in _BINARY_SUFFIXES or not _is_text(head):
         return UNKNOWN
     if suffix in _TEXT_SUFFIXES:
         return _TEXT_SUFFIXES[suffix]
     if suffix in CODE_SUFFIXES:
         return f"text/x-{suffix[1:]}"
+    if (mimetypes.guess_type(name)[0] or "").partition("/")[0] in _BINARY_FAMILIES:
+        return UNKNOWN
     start = head.lstrip().lower()
     return "text/html" if start.startswith((b"<!doctype html", b"<html")) else "text/plain"
 

@@ -63,6 +63,7 @@ def test_a_folder_of_every_type_is_read(folder: Path) -> None:
         "c/object.json": '{"a": 1}',
         "c/lines.jsonl": '{"a": 1}\n{"a": 2}\n',
         "d/code.py": "def f():\n    return 1\n",
+        "d/code.ts": "const a = 1\n",
         "d/mail.eml": made.MAIL,
         "e/report.pdf": made.pdf(["Page one.", "", "Page three."]),
         "e/policy.docx": made.docx(),
@@ -88,6 +89,7 @@ def test_a_folder_of_every_type_is_read(folder: Path) -> None:
         "c/object.json": ('{"a": 1}', None),
         "c/lines.jsonl": ('{"a": 1}\n{"a": 2}\n', None),
         "d/code.py": ("def f():\n    return 1\n", None),
+        "d/code.ts": ("const a = 1\n", None),
         "d/mail.eml": ("Subject: Café\nFrom: Ana <ana@example.org>\nTo: bo@example.org\n\nSee you at the café.", None),
         "e/report.pdf!1": ("Page one.", {"page": 1}),
         "e/report.pdf!3": ("Page three.", {"page": 3}),
@@ -181,6 +183,7 @@ def test_what_is_skipped_is_named_with_its_reason(folder: Path) -> None:
         folder,
         {
             "image.png": b"\x89PNG\r\n\x1a\n\x00\x00",
+            "cut.jpg": b"\xff\xd8",
             "archive.zip": made.zipped({"a.txt": "x"}),
             "text.pdf": "not a PDF",
             "blank.txt": " \n",
@@ -205,6 +208,7 @@ def test_what_is_skipped_is_named_with_its_reason(folder: Path) -> None:
     reasons = {name: reason.partition(":")[0] for name, reason in skips.items()}
     assert reasons == {
         "image.png": "unsupported-type",
+        "cut.jpg": "unsupported-type",
         "archive.zip": "unsupported-type",
         "text.pdf": "unsupported-type",
         "old.doc": "unsupported-type",
