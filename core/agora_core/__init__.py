@@ -40,6 +40,7 @@ _export(
     "MissingExtraError",
     "ModelServerError",
     "RerankingError",
+    "AuthorizationError",
     "RetrieverLegError",
     "SchemaError",
     "ScopeViolationError",
@@ -114,6 +115,7 @@ _export(
     "render_context",
     "verify_quotes",
 )
+_export("retrievers.authorized", "AuthorizedRetriever")
 _export("retrievers.scoped", "ScopedRetriever")
 _export("stores.scoped", "ScopedVectorStore")
 _export("stores.base", "BaseVectorStore")
@@ -183,6 +185,9 @@ if TYPE_CHECKING:
     )
     from agora_core.errors import (
         AgoraError as AgoraError,
+    )
+    from agora_core.errors import (
+        AuthorizationError as AuthorizationError,
     )
     from agora_core.errors import (
         DimensionMismatchError as DimensionMismatchError,
@@ -425,6 +430,9 @@ if TYPE_CHECKING:
     )
     from agora_core.retrievers import (
         RerankingRetriever as RerankingRetriever,
+    )
+    from agora_core.retrievers.authorized import (
+        AuthorizedRetriever as AuthorizedRetriever,
     )
     from agora_core.retrievers.expanding import ExpandingRetriever as ExpandingRetriever
     from agora_core.retrievers.explanation import Explanation as Explanation

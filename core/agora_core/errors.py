@@ -74,6 +74,10 @@ class ModelServerError(AgoraError, RuntimeError):
         super().__init__(message)
 
 
+class AuthorizationError(AgoraError, RuntimeError):
+    """A permission check answered with something that is no decision; nothing was returned."""
+
+
 class RetrieverLegError(AgoraError, RuntimeError):
     """One leg of a hybrid retrieval failed; the cause is chained.
 

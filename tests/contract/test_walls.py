@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -131,7 +132,7 @@ def look(view: Any, model: Model, layers: Layers, random: Random) -> None:
 
 
 def _dot(one: Any, other: Any) -> float:
-    return sum(a * b for a, b in zip(one, other, strict=True))
+    return float(sum(a * b for a, b in zip(one, other, strict=True)))
 
 
 class Fixed:
@@ -181,7 +182,8 @@ def change(view: Any, model: Model, layers: Layers, random: Random) -> None:
 
         alike(update, lambda: view.update_metadata(wanted, patch), prefix)
     else:
-        filter = random.choice([{"t": "z"}, {"t": "y", "k": 2}])
+        filters: list[dict[str, Any]] = [{"t": "z"}, {"t": "y", "k": 2}]
+        filter = random.choice(filters)
         seen = model.seen(layers)
         doomed = {full for full, record in seen.values() if matches_filter(record.metadata, filter)}
         assert view.remove_where(filter) == len(doomed)
@@ -203,11 +205,8 @@ def alike(expected: Callable[[], Any], actual: Callable[[], Any], prefix: str) -
 @pytest.fixture(scope="module")
 def stores(pg_conninfo: str) -> Iterator[dict[str, Callable[[], Any]]]:
     with open_backends(pg_conninfo) as opened:
-        yield {
-            backend.name: lambda backend=backend: backend.empty("cosine")
-            for backend in opened.all
-            if backend.colour == "sync"
-        }
+        sync = [backend for backend in opened.all if backend.colour == "sync"]
+        yield {backend.name: partial(backend.empty, "cosine") for backend in sync}
 
 
 @pytest.mark.parametrize("name", ["memory", "postgres", "qdrant"])

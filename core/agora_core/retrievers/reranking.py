@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError, RerankingError
@@ -54,6 +54,10 @@ class RerankingRetriever(BaseRetriever):
     def scope(self) -> Expression | None:
         """The scope of the base."""
         return shared_scope([self.base])
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> RerankingRetriever:
+        """Return this retriever over a wrapped base, so that the reranker sees only what the wrapper lets through."""
+        return RerankingRetriever(wrap(self.base), self.reranker, fetch_top_k=self.fetch_top_k, blend=self.blend)
 
     def _retrieve(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from agora_core.filters import Expression, compile_filter, conjoin, frozen_filter
@@ -46,6 +47,14 @@ class ScopedRetriever(BaseRetriever):
     def namespace(self) -> str | None:
         """The namespace whose ids are shown without it, those of views behind first; None for none."""
         return joined_namespace(getattr(self._retriever, "namespace", None), self._namespace)
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> ScopedRetriever | None:
+        """Return this view over a wrapped retriever where that one reranks, else None: wrapping the view is enough."""
+        over = getattr(self._retriever, "_over", None)
+        inner = None if over is None else over(wrap)
+        if inner is None:
+            return None
+        return ScopedRetriever(inner, self._scope, namespace=None if self._namespace is None else self._namespace.name)
 
     def _retrieve(
         self,
