@@ -129,6 +129,13 @@ class EdgeClient:
 
     def batch_update_points(self, collection_name: str, update_operations: Sequence[Any], wait: bool) -> None:
         for operation in update_operations:
+            if isinstance(operation, models.UpsertOperation):
+                assert isinstance(operation.upsert, models.PointsList)
+                self.upsert(collection_name, operation.upsert.points, wait, operation.upsert.update_filter)
+                continue
+            if isinstance(operation, models.DeleteOperation):
+                self.delete(collection_name, operation.delete, wait)
+                continue
             given = operation.set_payload
             if given.points is not None:
                 change = edge.UpdateOperation.set_payload(list(given.points), given.payload, given.key)
@@ -152,7 +159,7 @@ class EdgeClient:
         scroll_filter: Any,
         limit: int,
         offset: Any,
-        with_payload: list[str],
+        with_payload: Any,
         with_vectors: bool,
         shard_key_selector: Any,
     ) -> tuple[list[Any], Any]:
@@ -203,7 +210,15 @@ class EdgeClient:
 
 
 def _record(record: Any) -> Any:
-    return SimpleNamespace(id=str(record.id), payload=record.payload, vector=record.vector)
+    return SimpleNamespace(id=str(record.id), payload=record.payload, vector=_read_vector(record.vector))
+
+
+def _read_vector(vector: Any) -> Any:
+    if isinstance(vector, edge.SparseVector):
+        return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
+    if isinstance(vector, dict):
+        return {name: _read_vector(value) for name, value in vector.items()}
+    return vector
 
 
 def _vector(vector: Any) -> Any:
@@ -233,6 +248,8 @@ def _condition(given: Any) -> Any:
         return _filter(given)
     if isinstance(given, models.HasIdCondition):
         return edge.HasIdCondition(set(given.has_id))
+    if isinstance(given, models.IsEmptyCondition):
+        return edge.IsEmptyCondition(given.is_empty.key)
     if given.range is not None:
         bounds = {side: getattr(given.range, side) for side in ("lt", "lte", "gt", "gte")}
         return edge.FieldCondition(key=given.key, range=edge.RangeFloat(**bounds))

@@ -58,8 +58,8 @@ def test_what_is_created(server: RestServer) -> None:
     assert body["hnsw_config"] == {"m": 32}
     assert body["quantization_config"] == {"scalar": {"type": "int8", "always_ram": True}}
     assert body["strict_mode_config"] == {"enabled": True, "max_query_limit": 1000}
-    assert indexed(server) == {"documentId": "keyword", "agora.v": "integer"}
-    assert len(server.asked("PUT", "/index")) == 2
+    assert indexed(server) == {"documentId": "keyword", "agora.v": "integer", "agora.m": "keyword"}
+    assert len(server.asked("PUT", "/index")) == 3
 
 
 def test_sparse_vectors_weigh_by_idf(server: RestServer) -> None:
@@ -87,8 +87,9 @@ def test_a_shard_per_tenant(server: RestServer) -> None:
         ("POST", "/points/delete"),
     ):
         assert all(body["shard_key"] == "acme" for body in server.asked(method, path)), path
-    (batch,) = server.asked("POST", "/points/batch")
-    assert {o["set_payload"]["shard_key"] for o in batch["operations"]} == {"acme"}
+    operations = [one for batch in server.asked("POST", "/points/batch") for one in batch["operations"]]
+    assert operations
+    assert {change["shard_key"] for one in operations for change in one.values()} == {"acme"}
     flat = [{name: values[0] for name, values in query.items()} for query in server.queries]
     assert {"wait": "true", "ordering": "strong"} in flat
     assert {"consistency": "majority"} in flat
@@ -146,6 +147,7 @@ def test_keys_are_indexed_when_they_are_first_written(server: RestServer) -> Non
     assert indexed(server) == {
         "documentId": "keyword",
         "agora.v": "integer",
+        "agora.m": "keyword",
         field_name("tenant"): "keyword",
         field_name("tenant", "n.h"): "integer",
         field_name("tenant", "n.l"): "integer",
@@ -155,7 +157,7 @@ def test_keys_are_indexed_when_they_are_first_written(server: RestServer) -> Non
         field_name("flag"): "keyword",
         field_name("label"): "keyword",
     }
-    assert len(server.asked("PUT", "/index")) == 10
+    assert len(server.asked("PUT", "/index")) == 11
 
 
 def test_automatic_indexes_are_bounded(server: RestServer) -> None:
@@ -163,7 +165,7 @@ def test_automatic_indexes_are_bounded(server: RestServer) -> None:
         store.ensure_collection()
         store.upsert([VectorRecord(f"d{n}", "t", [1, 0], None, {f"k{n}": "v"}) for n in range(100)])
         assert store.count({"k99": "v"}) == 1
-    assert len(server.asked("PUT", "/index")) == 2 + collections.MAX_AUTOMATIC_INDEXES
+    assert len(server.asked("PUT", "/index")) == 3 + collections.MAX_AUTOMATIC_INDEXES
 
 
 def test_a_refused_index_stops_no_write(server: RestServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -185,11 +187,11 @@ def test_named_keys_and_the_tenant_are_indexed_at_once(server: RestServer) -> No
     assert made[field_name("year")] == "keyword"
     assert made[field_name("tenant")] == {"type": "keyword", "is_tenant": True}
     assert field_name("other") not in made
-    assert len(server.asked("PUT", "/index")) == 8
+    assert len(server.asked("PUT", "/index")) == 9
     with opened(server, collection="d", index_metadata=False) as store:
         store.ensure_collection()
         store.upsert([VectorRecord("a#0", "t", [1, 0], None, {"other": 1})])
-    assert len(server.asked("PUT", "/index")) == 10
+    assert len(server.asked("PUT", "/index")) == 12
 
 
 def test_points_of_another_writer_are_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from agora_core.steps import Steps
 from agora_core.stores.base import Health
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import qdrant_models, without_tokens
-from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT_KEY, number_keys, tokens_key
+from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT_KEY, MARK_KEY, number_keys, tokens_key
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 
@@ -174,7 +174,11 @@ def describe_text_differences(settings: QdrantSettings, metadata: Any) -> list[s
 def base_indexes(settings: QdrantSettings) -> list[Call]:
     """Return the requests for the payload indexes that every collection has."""
     schema = qdrant_models().PayloadSchemaType
-    return [_index(settings, DOCUMENT_KEY, schema.KEYWORD), _index(settings, FORMAT_KEY, schema.INTEGER)]
+    return [
+        _index(settings, DOCUMENT_KEY, schema.KEYWORD),
+        _index(settings, FORMAT_KEY, schema.INTEGER),
+        _index(settings, MARK_KEY, schema.KEYWORD),
+    ]
 
 
 def tokens_index(settings: QdrantSettings, key: str, *, tenant: bool = False) -> Call:

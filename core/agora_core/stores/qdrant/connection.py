@@ -21,7 +21,7 @@ from agora_core.errors import (
 )
 from agora_core.extras import require
 from agora_core.steps import Steps, adrive, drive
-from agora_core.stores.qdrant.requests import Call
+from agora_core.stores.qdrant.requests import Call, Pause, is_too_large
 
 T = TypeVar("T")
 
@@ -182,7 +182,9 @@ class QdrantConnection:
         with ExitStack() as held:
             opened: list[Any] = []
 
-            def perform(call: Call) -> Any:
+            def perform(call: Call | Pause) -> Any:
+                if isinstance(call, Pause):
+                    return time.sleep(call.seconds)
                 if not opened:
                     opened.append(self.sync_client())
                     if self.local:
@@ -206,7 +208,9 @@ class QdrantConnection:
         if self._given_async is None and self._url is None:
             return await asyncio.to_thread(self.run, program)
 
-        async def perform(call: Call) -> Any:
+        async def perform(call: Call | Pause) -> Any:
+            if isinstance(call, Pause):
+                return await asyncio.sleep(call.seconds)
             return await self._acall(self._async_client(), call)
 
         # An async local client never yields to the loop, so the lock is not held across anything that waits.
@@ -230,7 +234,7 @@ class QdrantConnection:
         if _names_missing_collection(error):
             name = call.arguments.get("collection_name")
             raise SchemaError(f"the Qdrant collection {name!r} does not exist; call ensure_collection()") from error
-        if not _is_transient(error):
+        if is_too_large(error) or not _is_transient(error):
             raise error
         if attempt >= self._max_retries:
             raise StoreUnavailableError(

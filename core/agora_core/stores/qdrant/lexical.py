@@ -19,6 +19,7 @@ from agora_core.stores.operations import LexicalOperations, Syntax
 from agora_core.stores.per_document import check_per_document, cut_per_document, grow
 from agora_core.stores.qdrant import programs, ranking
 from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
+from agora_core.stores.qdrant.journal import View, whole
 from agora_core.stores.qdrant.sparse import SparseEncoder
 from agora_core.stores.qdrant.store import QdrantStore
 from agora_core.validation import check_min_score, check_top_k, prepare_embedding
@@ -87,16 +88,21 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         terms = self._encoder.query_weights(query)
         if not terms:
             return []
-        hits = yield from ranking.ranked(
-            self._settings,
-            self._encoder.query(terms),
-            compiled,
-            top_k,
-            using=self._encoder.vector_name,
-            score=ranking.plain_score,
-            accept=self._encoder.holds_any(terms),
-        )
-        return ranking.passages_of(hits)
+
+        def read(view: View) -> Steps[list[Passage]]:
+            hits = yield from ranking.ranked(
+                self._settings,
+                self._encoder.query(terms),
+                compiled,
+                top_k,
+                view,
+                using=self._encoder.vector_name,
+                score=ranking.plain_score,
+                accept=self._encoder.holds_any(terms),
+            )
+            return ranking.passages_of(hits)
+
+        return (yield from whole(self._settings, read))
 
     def _search_hybrid(
         self,

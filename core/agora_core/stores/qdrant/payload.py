@@ -28,7 +28,11 @@ from agora_core.stores.qdrant.numbers import exact_text, number_parts, restored
 FORMAT: Final = 1
 """The version of the `agora` object; a point without this number was written by somebody else."""
 
+MARKED: Final = -1
+"""What stands in the place of `FORMAT` while a change of several points is under way; see `journal`."""
+
 FORMAT_KEY: Final = "agora.v"
+MARK_KEY: Final = "agora.m"
 TEXTS_KEY: Final = "agora.x"
 CONTEXT_KEY: Final = "agora.c"
 DOCUMENT_KEY: Final = "documentId"
@@ -113,8 +117,8 @@ def _paths(value: JSON, below: Path) -> Iterator[tuple[Path, JSON]]:
             yield from _paths(item, (*below, key))
 
 
-def filter_object(metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
-    """Return the `agora` object of a point with this metadata."""
+def filter_object(metadata: Mapping[str, JSON] | None, context: str | None = None) -> dict[str, Any]:
+    """Return the `agora` object of a point with this metadata and context."""
     written: dict[str, Any] = {"v": FORMAT}
     texts: dict[str, str] = {}
     for key, value in (metadata or {}).items():
@@ -122,6 +126,8 @@ def filter_object(metadata: Mapping[str, JSON] | None) -> dict[str, Any]:
         written[slot] = slot_object(value)
         if text is not None:
             texts[slot] = text
+    if context is not None:
+        written["c"] = context
     return {**written, "x": texts} if texts else written
 
 
@@ -138,9 +144,7 @@ def point_payload(
         payload["source"] = source
     if metadata is not None:
         payload["metadata"] = dict(metadata)
-    payload["agora"] = filter_object(metadata)
-    if context is not None:
-        payload["agora"]["c"] = context
+    payload["agora"] = filter_object(metadata, context)
     return payload
 
 

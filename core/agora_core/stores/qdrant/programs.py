@@ -1,7 +1,7 @@
-"""What each operation does, written once for both colours.
+"""What each operation does: steps that yield `Call`s, written once for sync and async clients.
 
-A program is a generator that yields one `Call` after another, is sent each answer, and returns its result. The store
-runs it with a sync or an async client (`connection.py`); nothing here knows which.
+Reads look at points through a `View`, so that a change of several points is seen whole (see `journal`). Writes first
+end what another writer left under way on the same documents.
 """
 
 from __future__ import annotations
@@ -26,9 +26,19 @@ from agora_core.records import (
 from agora_core.steps import Steps
 from agora_core.stores.facets import Facets, facet_texts, most_frequent
 from agora_core.stores.qdrant import requests
-from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models, without_tokens
-from agora_core.stores.qdrant.payload import context_of, filter_object, metadata_of
-from agora_core.stores.qdrant.requests import ID_FIELDS, LISTING_FIELDS, PASSAGE_FIELDS, Call
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, qdrant_models, without_tokens
+from agora_core.stores.qdrant.journal import (
+    Change,
+    View,
+    beside_id,
+    mark_of,
+    perform,
+    repeated,
+    settle,
+    whole,
+)
+from agora_core.stores.qdrant.payload import CONTEXT_KEY, FORMAT, MARKED, context_of, filter_object, metadata_of
+from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS, WRITER_FIELDS, Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import RecordBatch
 
@@ -39,22 +49,27 @@ _READ_BATCH = 256
 
 
 def scrolled(
-    settings: QdrantSettings, condition: Any, fields: Sequence[str], take: Callable[[str, Payload], None]
+    settings: QdrantSettings,
+    condition: Any,
+    take: Callable[[str, Payload], None],
+    *,
+    view: View | None = None,
+    fields: Sequence[str] = LISTING_FIELDS,
 ) -> Steps[None]:
-    """Give every point that satisfies a Filter to `take`, page by page."""
+    """Give every record that satisfies a Filter to `take`, page by page, as `view` shows it; without one, as it is."""
     offset: Any = None
     while True:
         points, offset = yield requests.scroll(settings, condition, fields, offset)
         for point in points:
-            # A point without an id in its payload is no record of this system; it is nobody's to list or to patch.
-            if point.payload and "id" in point.payload:
-                take(str(point.id), point.payload)
+            seen = point.payload if view is None else view.look(point.payload)
+            if seen and "id" in seen:
+                take(str(point.id), seen)
         if offset is None:
             return
 
 
 def in_one_request(settings: QdrantSettings, parts: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Run programs that begin with a query side by side: their first queries travel in one request."""
+    """Run operations that begin with a query side by side: their first queries travel in one request."""
     results: dict[int, T] = {}
     first: dict[int, Call] = {}
     for n, part in enumerate(parts):
@@ -70,7 +85,7 @@ def in_one_request(settings: QdrantSettings, parts: Sequence[Steps[T]]) -> Steps
 
 
 def _resumed(part: Steps[T], answer: Any) -> Steps[T]:
-    """Go on with a program whose first call was answered."""
+    """Go on with an operation whose first call was answered."""
     try:
         call = part.send(answer)
         while True:
@@ -78,6 +93,148 @@ def _resumed(part: Steps[T], answer: Any) -> Steps[T]:
     except StopIteration as stop:
         result: T = stop.value
         return result
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def stored(
+    settings: QdrantSettings, ids: Sequence[str], view: View, fields: Sequence[str], *, vectors: bool = False
+) -> Steps[dict[str, Any]]:
+    """Return the records with these ids by id: the point of each, and its payload as `view` shows it."""
+    found: dict[str, tuple[Any, Payload]] = {}
+    beside: list[str] = []
+    points = yield requests.retrieve(settings, [chunk_id_to_point_id(i) for i in ids], fields, vectors=vectors)
+    for point in points:
+        seen = view.look(point.payload)
+        if seen is not None:
+            found[seen["id"]] = (point, seen)
+        mark = mark_of(point.payload or {})
+        if mark is not None and seen is None and view.state(mark[1:]) == "done":
+            beside.append(beside_id(point.payload["id"], mark[1:]))
+    if beside:
+        points = yield requests.retrieve(settings, beside, fields, vectors=vectors)
+        seen_points = [(point, view.look(point.payload)) for point in points]
+        found.update({seen["id"]: (point, seen) for point, seen in seen_points if seen is not None})
+    return found
+
+
+def get(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Steps[list[VectorRecord]]:
+    """Read records in the order asked."""
+
+    def read(view: View) -> Steps[list[VectorRecord]]:
+        records = []
+        for part in batched(ids, _READ_BATCH):
+            found = yield from stored(settings, part, view, PASSAGE_FIELDS, vectors=True)
+            seen = [found[record_id] for record_id in part if record_id in found]
+            records += [
+                record_of(point, payload)
+                for point, payload in seen
+                if within is None or within.matches(metadata_of(payload) or {})
+            ]
+        return records
+
+    return whole(settings, read)
+
+
+def record_of(point: Any, payload: Payload) -> VectorRecord:
+    """Return the record in a point that was read with its vector."""
+    vector = point.vector.get("", []) if isinstance(point.vector, Mapping) else point.vector
+    return VectorRecord(
+        id=payload["id"],
+        text=payload["text"],
+        embedding=np.asarray(vector, dtype=np.float32).tolist(),
+        source=payload.get("source"),
+        metadata=metadata_of(payload),
+        context=context_of(payload),
+    )
+
+
+def count(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[int]:
+    """Count what matches: what has tokens on the server, the rest one by one."""
+
+    def judged(view: View) -> Steps[dict[str, str | None]]:
+        marks: dict[str, str | None] = {}
+
+        def take(point_id: str, payload: Payload) -> None:
+            if compiled.matches(metadata_of(payload) or {}):
+                marks[point_id] = mark_of(payload)
+
+        rest = without_tokens() if compiled.exact else compiled.candidates
+        yield from scrolled(settings, rest, take, view=view)
+        return marks
+
+    def read(view: View) -> Steps[int]:
+        while True:
+            before = yield from judged(view)
+            if not compiled.exact:
+                return len(before)
+            counted = int((yield requests.count(settings, compiled.own)).count)
+            # A point that got or lost its mark in between would be counted twice or never.
+            if settings.local or (yield from judged(view)) == before:
+                return counted + len(before)
+
+    return whole(settings, read)
+
+
+def matching(
+    settings: QdrantSettings, compiled: CompiledFilter, take: Callable[[Payload], None], view: View
+) -> Steps[None]:
+    """Give the payload of every matching record to `take`."""
+
+    def judge(point_id: str, payload: Payload) -> None:
+        if compiled is NO_FILTER or compiled.matches(metadata_of(payload) or {}):
+            take(payload)
+
+    yield from scrolled(settings, compiled.candidates, judge, view=view)
+
+
+def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
+    """Return the ids of the records that match, in code-point order."""
+
+    def read(view: View) -> Steps[list[str]]:
+        ids: list[str] = []
+        yield from matching(settings, compiled, lambda payload: ids.append(payload["id"]), view)
+        return sorted(ids)
+
+    return whole(settings, read)
+
+
+def document_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
+    """Return the ids of the documents with a matching record."""
+    ids = yield from matching_ids(settings, compiled)
+    return sorted({document_id_of(record_id) for record_id in ids})
+
+
+def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[IndexedDocument]]:
+    """Return the documents with a matching record, each with the metadata of the first of these."""
+
+    def read(view: View) -> Steps[list[IndexedDocument]]:
+        first: dict[str, tuple[tuple[int, str, str], Payload]] = {}
+
+        def take(payload: Payload) -> None:
+            document_id, order = document_id_of(payload["id"]), chunk_order_key(payload["id"])
+            if document_id not in first or order < first[document_id][0]:
+                first[document_id] = (order, payload)
+
+        yield from matching(settings, compiled, take, view)
+        return [IndexedDocument(document_id, metadata_of(first[document_id][1])) for document_id in sorted(first)]
+
+    return whole(settings, read)
+
+
+def facets(settings: QdrantSettings, compiled: CompiledFilter, path: Path, limit: int) -> Steps[Facets]:
+    """Count the values at a path of the records that match."""
+
+    def read(view: View) -> Steps[Facets]:
+        counts: Counter[str] = Counter()
+        yield from matching(settings, compiled, lambda p: counts.update(facet_texts(metadata_of(p) or {}, path)), view)
+        return most_frequent(counts.items(), limit)
+
+    return whole(settings, read)
+
+
+# Writing --------------------------------------------------------------------------------------------------------------
 
 
 def upsert(
@@ -88,15 +245,19 @@ def upsert(
     `conditional` says that the server can be told to leave a stored point alone that no longer matches when the write
     arrives; without it another writer can move one out of scope in between.
     """
-    condition = None
+    documents = set(map(document_id_of, batch.ids))
     if within is not None:
+        yield from settle(settings, documents)
         yield from _assert_within(settings, batch, within)
-        if conditional and within.exact:
-            condition = within.candidates
     points = requests.points_of(settings, batch)
-    for part in batched(points, settings.upsert_batch_size):
-        yield requests.upsert(settings, part, condition=condition)
+    yield from requests.upsert_bounded(settings, points, condition=_guard(within, conditional=conditional))
+    # After the write, which takes marks away: what others left under way is ended without touching these points.
+    yield from settle(settings, documents)
     return len(batch)
+
+
+def _guard(within: CompiledFilter | None, *, conditional: bool) -> Any:
+    return within.candidates if within is not None and conditional and within.exact else None
 
 
 def supports_conditions(settings: QdrantSettings) -> Steps[bool]:
@@ -112,99 +273,85 @@ def supports_conditions(settings: QdrantSettings) -> Steps[bool]:
         return False
 
 
-def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter) -> Steps[None]:
+def _assert_within(settings: QdrantSettings, batch: RecordBatch, within: CompiledFilter | None) -> Steps[None]:
     """Refuse records outside a scope, and such as would replace one outside."""
+    if within is None:
+        return
     for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
         if not within.matches(metadata or {}):
             raise out_of_scope(record_id)
     for ids in batched(batch.ids, _READ_BATCH):
-        stored = yield from _stored(settings, ids, LISTING_FIELDS)
-        for record_id, point in stored.items():
-            if not within.matches(metadata_of(point.payload) or {}):
+        found = yield from stored(settings, ids, View(), LISTING_FIELDS)
+        for record_id, (_, payload) in found.items():
+            if not within.matches(metadata_of(payload) or {}):
                 raise out_of_scope(record_id)
-
-
-def _stored(
-    settings: QdrantSettings, ids: Sequence[str], fields: Sequence[str], *, vectors: bool = False
-) -> Steps[dict[str, Any]]:
-    """Return the points stored under these record ids, by record id."""
-    if not ids:
-        return {}
-    points = yield requests.retrieve(settings, [chunk_id_to_point_id(i) for i in ids], fields, vectors=vectors)
-    return {str(point.payload["id"]): point for point in points if point.payload and "id" in point.payload}
-
-
-def get(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Steps[list[VectorRecord]]:
-    """Read records in the order asked."""
-    records = []
-    for part in batched(ids, _READ_BATCH):
-        stored = yield from _stored(settings, part, PASSAGE_FIELDS, vectors=True)
-        found = [stored[record_id] for record_id in part if record_id in stored]
-        records += [
-            record_of(point) for point in found if within is None or within.matches(metadata_of(point.payload) or {})
-        ]
-    return records
-
-
-def record_of(point: Any) -> VectorRecord:
-    """Return the record in a point that was read with its vector."""
-    vector = point.vector.get("", []) if isinstance(point.vector, Mapping) else point.vector
-    payload = point.payload
-    return VectorRecord(
-        id=payload["id"],
-        text=payload["text"],
-        embedding=np.asarray(vector, dtype=np.float32).tolist(),
-        source=payload.get("source"),
-        metadata=metadata_of(payload),
-        context=context_of(payload),
-    )
 
 
 def delete(settings: QdrantSettings, ids: Sequence[str], within: CompiledFilter | None) -> Steps[int]:
     """Delete records by id."""
+    yield from settle(settings, set(map(document_id_of, ids)))
     deleted = 0
     for part in batched(ids, _READ_BATCH):
-        stored = yield from _stored(settings, part, ID_FIELDS if within is None else LISTING_FIELDS)
+        found = yield from stored(settings, part, View(), LISTING_FIELDS)
         doomed = [
             str(point.id)
-            for point in stored.values()
-            if within is None or within.matches(metadata_of(point.payload) or {})
+            for point, payload in found.values()
+            if within is None or within.matches(metadata_of(payload) or {})
         ]
-        if doomed and within is None:
-            yield requests.delete_ids(settings, doomed)
-        elif doomed and within is not None:
-            yield _delete_within(settings, within.candidates, doomed)
+        if doomed:
+            yield _delete_within(settings, within or NO_FILTER, doomed)
         deleted += len(doomed)
     return deleted
 
 
-def remove(settings: QdrantSettings, compiled: CompiledFilter, *must: Any, without: Sequence[str] = ()) -> Steps[int]:
-    """Delete what matches a filter and the conditions `must`, except the points of the ids `without`."""
-    removed, judged = 0, compiled.candidates
-    if compiled.exact:
-        condition = requests.narrowed(None if compiled is NO_FILTER else compiled.own, *must, without=without)
-        removed = int((yield requests.count(settings, condition)).count)
-        if removed:
-            yield requests.delete_matching(settings, condition)
-        if compiled is NO_FILTER:
-            return removed
-        judged = without_tokens()
-    doomed: list[str] = []
+def _delete_within(settings: QdrantSettings, within: CompiledFilter, point_ids: list[str]) -> Call:
+    """Delete points that were just seen to match, unless another writer has taken them out of the filter since."""
+    if within is NO_FILTER:
+        return requests.delete_ids(settings, point_ids)
+    ids = qdrant_models().HasIdCondition(has_id=point_ids)
+    return requests.delete_matching(settings, requests.narrowed(within.candidates, ids))
+
+
+def remove(settings: QdrantSettings, compiled: CompiledFilter, document: str | None = None) -> Steps[int]:
+    """Remove what matches a filter, of one document where it is named."""
+    named = None if document is None else [document]
+    must = [] if document is None else [requests.documents_condition([document])]
+
+    def attempt() -> Steps[int | None]:
+        _, exists = yield from settle(settings, named)
+        change = Change(named, bound=compiled)
+        by_server = compiled.exact and not settings.local and document is None
+        judged = without_tokens() if by_server else compiled.candidates
+        found = yield from _collect(settings, requests.narrowed(judged, *must), compiled, change.kept)
+        change.going += found
+        removed = len(change.going)
+        if by_server:
+            removed += int((yield requests.count(settings, compiled.own)).count)
+            change.selection = compiled.own
+        if not removed:
+            return 0
+        if removed == 1 and not by_server:
+            yield _delete_within(settings, compiled, change.going)
+            return 1
+        return removed if (yield from perform(settings, change, exists)) else None
+
+    return repeated(settings, attempt)
+
+
+def _collect(
+    settings: QdrantSettings, condition: Any, compiled: CompiledFilter, kept: set[str]
+) -> Steps[dict[str, str]]:
+    """Return the document of each point that matches, by its id; `kept` gets those with tokens of this format."""
+    found: dict[str, str] = {}
 
     def take(point_id: str, payload: Payload) -> None:
         if compiled.matches(metadata_of(payload) or {}):
-            doomed.append(point_id)
+            found[point_id] = document_id_of(payload["id"])
+            if (payload.get("agora") or {}).get("v") in (FORMAT, MARKED):
+                kept.add(point_id)
 
-    yield from scrolled(settings, requests.narrowed(judged, *must, without=without), LISTING_FIELDS, take)
-    for part in batched(doomed, _READ_BATCH):
-        yield _delete_within(settings, compiled.candidates, part)
-    return removed + len(doomed)
-
-
-def _delete_within(settings: QdrantSettings, condition: Any, point_ids: list[str]) -> Call:
-    """Delete points that were just seen to match, unless another writer has taken them out of the filter since."""
-    ids = qdrant_models().HasIdCondition(has_id=point_ids)
-    return requests.delete_matching(settings, requests.narrowed(condition, ids))
+    yield from scrolled(settings, condition, take, fields=WRITER_FIELDS)
+    return found
 
 
 def replace_documents(
@@ -215,122 +362,97 @@ def replace_documents(
     *,
     conditional: bool = False,
 ) -> Steps[int]:
-    """Write the new points, and only then delete those of the documents that are not among them."""
-    written = yield from upsert(settings, batch, within, conditional=conditional)
-    kept: dict[str, list[str]] = {}
-    for record_id in batch.ids:
-        kept.setdefault(document_id_of(record_id), []).append(chunk_id_to_point_id(record_id))
-    for part in batched(document_ids, _READ_BATCH):
-        keep = [point_id for document_id in part for point_id in kept.get(document_id, ())]
-        yield from remove(settings, within or NO_FILTER, requests.documents_condition(part), without=keep)
-    return written
+    """Put records in the place of documents: readers see each document old or new, and nothing else at any moment."""
+    listed = set(document_ids)
+    everything = listed.union(map(document_id_of, batch.ids))
+    points = requests.points_of(settings, batch)
+
+    def attempt() -> Steps[int | None]:
+        _, exists = yield from settle(settings, everything)
+        yield from _assert_within(settings, batch, within)
+        change, old = Change(document_ids, bound=within), dict[str, str]()
+        for part in batched(document_ids, _READ_BATCH):
+            condition = requests.narrowed((within or NO_FILTER).candidates, requests.documents_condition(part))
+            old.update((yield from _collect(settings, condition, within or NO_FILTER, change.kept)))
+        alone = _single(change, old, points, listed)
+        if (change.going or change.fresh or change.copies) and not (yield from perform(settings, change, exists)):
+            return None
+        yield from requests.upsert_bounded(settings, alone, condition=_guard(within, conditional=conditional))
+        return len(batch)
+
+    return repeated(settings, attempt)
+
+
+def _single(change: Change, old: Mapping[str, str], points: Sequence[Any], listed: set[str]) -> list[Any]:
+    """Fill a change with what must be seen at once, and return the points that can be written on their own.
+
+    Those are of documents that are not replaced, or are one point in the place of none or of itself: Qdrant writes
+    that in one step.
+    """
+    new: dict[str, list[Any]] = {}
+    for point in points:
+        new.setdefault(document_id_of(point.payload["id"]), []).append(point)
+    before: dict[str, set[str]] = {}
+    for point_id, document_id in old.items():
+        before.setdefault(document_id, set()).add(point_id)
+    alone: list[Any] = []
+    for document_id in {**new, **before}:
+        fresh, stale = new.get(document_id, []), before.get(document_id, set())
+        if document_id not in listed or (len(fresh) == 1 and stale <= {fresh[0].id}):
+            alone += fresh
+            continue
+        change.going += sorted(stale)
+        for point in fresh:
+            (change.copies if point.id in stale else change.fresh).append(point)
+    return alone
 
 
 def update_metadata(
     settings: QdrantSettings, document_id: str, effective: Mapping[str, JSON], within: CompiledFilter | None
 ) -> Steps[int]:
     """Merge a patch into every chunk of a document, on the server."""
-    document = requests.documents_condition([document_id])
-    if within is None:
-        condition = conjunction([document])
-        written = int((yield requests.count(settings, condition)).count)
-        if written:
-            yield requests.patch(settings, effective, condition=condition)
-        return written
-    touched: list[str] = []
 
-    def take(point_id: str, payload: Payload) -> None:
-        metadata = metadata_of(payload) or {}
-        if not within.matches(metadata):
-            return
-        if not within.matches(merge_effective(metadata, effective)):
-            raise out_of_scope(str(payload.get("id")))
-        touched.append(point_id)
+    def attempt() -> Steps[int | None]:
+        _, exists = yield from settle(settings, [document_id])
+        change = Change([document_id], bound=within, patch=effective)
 
-    condition = requests.narrowed(within.candidates, document)
-    yield from scrolled(settings, condition, LISTING_FIELDS, take)
-    for part in batched(touched, _READ_BATCH):
-        # Asked for by a filter: a point that went away meanwhile is no error, one that left the scope is not touched.
-        ids = qdrant_models().HasIdCondition(has_id=part)
-        yield requests.patch(settings, effective, condition=requests.narrowed(within.candidates, document, ids))
-    return len(touched)
+        def take(point_id: str, payload: Payload) -> None:
+            metadata = metadata_of(payload) or {}
+            if within is not None:
+                if not within.matches(metadata):
+                    return
+                if not within.matches(merge_effective(metadata, effective)):
+                    raise out_of_scope(str(payload.get("id")))
+            change.patched.append(point_id)
+            if (payload.get("agora") or {}).get("v") in (FORMAT, MARKED):
+                change.kept.add(point_id)
 
+        document = requests.documents_condition([document_id])
+        condition = requests.narrowed(None if within is None else within.candidates, document)
+        yield from scrolled(settings, condition, take, fields=WRITER_FIELDS)
+        if not change.patched:
+            return 0
+        return len(change.patched) if (yield from perform(settings, change, exists)) else None
 
-def count(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[int]:
-    """Count what matches."""
-    if compiled is NO_FILTER:
-        return int((yield requests.count(settings, None)).count)
-    counted, judged = 0, compiled.candidates
-    if compiled.exact:
-        counted = int((yield requests.count(settings, compiled.own)).count)
-        judged = without_tokens()
-
-    def take(point_id: str, payload: Payload) -> None:
-        nonlocal counted
-        counted += compiled.matches(metadata_of(payload) or {})
-
-    yield from scrolled(settings, judged, LISTING_FIELDS, take)
-    return counted
-
-
-def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
-    """Return the ids of the records that match, in code-point order. The metadata is read only to be checked."""
-    ids: list[str] = []
-    check = compiled is not NO_FILTER
-
-    def take(point_id: str, payload: Payload) -> None:
-        if not check or compiled.matches(metadata_of(payload) or {}):
-            ids.append(payload["id"])
-
-    yield from scrolled(settings, compiled.candidates, LISTING_FIELDS if check else ID_FIELDS, take)
-    return sorted(ids)
-
-
-def document_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
-    """Return the ids of the documents with a matching record."""
-    ids = yield from matching_ids(settings, compiled)
-    return sorted({document_id_of(record_id) for record_id in ids})
-
-
-def documents(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[IndexedDocument]]:
-    """Return the documents with a matching record, each with the metadata of the first of these."""
-    first: dict[str, tuple[tuple[int, str, str], dict[str, JSON] | None]] = {}
-
-    def take(point_id: str, payload: Payload) -> None:
-        metadata = metadata_of(payload)
-        if not compiled.matches(metadata or {}):
-            return
-        record_id = str(payload["id"])
-        document_id, order = document_id_of(record_id), chunk_order_key(record_id)
-        if document_id not in first or order < first[document_id][0]:
-            first[document_id] = (order, metadata)
-
-    yield from scrolled(settings, compiled.candidates, LISTING_FIELDS, take)
-    return [IndexedDocument(document_id, first[document_id][1]) for document_id in sorted(first)]
-
-
-def facets(settings: QdrantSettings, compiled: CompiledFilter, path: Path, limit: int) -> Steps[Facets]:
-    """Count the values at a path of the records that match."""
-    counts: Counter[str] = Counter()
-
-    def take(point_id: str, payload: Payload) -> None:
-        metadata = metadata_of(payload) or {}
-        if compiled.matches(metadata):
-            counts.update(facet_texts(metadata, path))
-
-    yield from scrolled(settings, compiled.candidates, LISTING_FIELDS, take)
-    return most_frequent(counts.items(), limit)
+    return repeated(settings, attempt)
 
 
 def reindex_filters(settings: QdrantSettings) -> Steps[int]:
-    """Compute the `agora` object of every point that has none of this format. Return how many were written."""
-    written, offset = 0, None
+    """End what was cut off, and compute the `agora` object of every point that has none of this format."""
+    written, _ = yield from settle(settings, None)
+    offset: Any = None
     while True:
-        points, offset = yield requests.scroll(settings, without_tokens(), LISTING_FIELDS, offset)
-        objects = {str(p.id): filter_object(metadata_of(p.payload)) for p in points if "id" in (p.payload or {})}
+        points, offset = yield requests.scroll(settings, without_tokens(), (*LISTING_FIELDS, CONTEXT_KEY), offset)
+        mine = [point for point in points if "id" in (point.payload or {})]
+        # Marks that no journal knows: what was to come is dropped, what was there stays.
+        lost = [str(p.id) for p in mine if (mark_of(p.payload) or "-")[0] in "+~="]
+        kept = [point for point in mine if str(point.id) not in lost]
+        objects = {str(p.id): filter_object(metadata_of(p.payload), context_of(p.payload)) for p in kept}
+        if lost:
+            yield requests.delete_ids(settings, lost)
         if objects:
-            yield requests.set_filter_object(settings, objects)
-        written += len(objects)
+            yield requests.set_filter_objects(settings, objects)
+        written += len(lost) + len(objects)
         if offset is None:
             return written
 

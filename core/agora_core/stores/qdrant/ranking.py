@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from agora_core.records import Passage, chunk_id_to_point_id
+from agora_core.records import Passage
 from agora_core.steps import Steps
 from agora_core.stores.per_document import grow
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import CompiledFilter
+from agora_core.stores.qdrant.journal import View, whole
 from agora_core.stores.qdrant.payload import metadata_of
 from agora_core.stores.qdrant.programs import batched
 from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS
@@ -31,6 +32,7 @@ class Hit:
     id: str
     score: float
     payload: Mapping[str, Any]
+    point_id: str
 
 
 def ranked(
@@ -38,6 +40,7 @@ def ranked(
     vector: Any,
     compiled: CompiledFilter,
     top_k: int,
+    view: View,
     *,
     using: str | None = None,
     score: Callable[[float], float],
@@ -55,39 +58,41 @@ def ranked(
         answer = yield requests.query(
             settings, vector, compiled.candidates, limit=limit, fields=fields, using=using, exact=exact
         )
-        payloads = [point.payload or {} for point in answer.points]
-        hits = [
-            Hit(str(payload.get("id")), score(point.score), payload)
-            for point, payload in zip(answer.points, payloads, strict=True)
+        hits = [(score(point.score), point) for point in answer.points]
+        found = [
+            Hit(str(seen["id"]), value, seen, str(point.id))
+            for value, point in hits
+            if (seen := _match(view.look(point.payload), compiled)) is not None and (accept is None or accept(seen))
         ]
-        found = [hit for hit in hits if _is_match(hit.payload, compiled) and (accept is None or accept(hit.payload))]
         if len(hits) < limit:
             if exact is None and not settings.local and using is None:
                 # A walk through the graph can end early under a filter; only an exact pass says that no more match.
                 exact = True
                 continue
             break
-        if sum(hit.score > hits[-1].score for hit in found) >= top_k:
+        if sum(hit.score > hits[-1][0] for hit in found) >= top_k:
             break
         limit, exact = limit * _GROWTH, True if exact is None else exact
         fields = LISTING_FIELDS if accept is None else PASSAGE_FIELDS
     best = sorted(found, key=lambda hit: (-hit.score, hit.id))[:top_k]
-    return best if fields is PASSAGE_FIELDS else (yield from _whole(settings, best, compiled))
+    return best if fields is PASSAGE_FIELDS else (yield from _completed(settings, best, compiled, view))
 
 
-def _is_match(payload: Mapping[str, Any], compiled: CompiledFilter) -> bool:
+def _match(payload: Mapping[str, Any] | None, compiled: CompiledFilter) -> Mapping[str, Any] | None:
     """Judge a point by its own metadata, whatever the engine thought of its tokens."""
-    return "id" in payload and compiled.matches(metadata_of(payload) or {})
+    return payload if payload is not None and compiled.matches(metadata_of(payload) or {}) else None
 
 
-def _whole(settings: QdrantSettings, hits: list[Hit], compiled: CompiledFilter) -> Steps[list[Hit]]:
+def _completed(settings: QdrantSettings, hits: list[Hit], compiled: CompiledFilter, view: View) -> Steps[list[Hit]]:
     """Read what was left out while many candidates were looked through; a record that matches no more is left out."""
     payloads: dict[str, Mapping[str, Any]] = {}
     for part in batched(hits, 256):
-        ids = [chunk_id_to_point_id(hit.id) for hit in part]
-        points = yield requests.retrieve(settings, ids, PASSAGE_FIELDS, vectors=False)
-        payloads.update((p.payload["id"], p.payload) for p in points if _is_match(p.payload or {}, compiled))
-    return [Hit(hit.id, hit.score, payloads[hit.id]) for hit in hits if hit.id in payloads]
+        points = yield requests.retrieve(settings, [hit.point_id for hit in part], PASSAGE_FIELDS, vectors=False)
+        for point in points:
+            seen = _match(view.look(point.payload), compiled)
+            if seen is not None:
+                payloads[str(point.id)] = seen
+    return [replace(hit, payload=payloads[hit.point_id]) for hit in hits if hit.point_id in payloads]
 
 
 def passages_of(hits: list[Hit]) -> list[Passage]:
@@ -110,13 +115,16 @@ def search(
     vector = requests.stored_vectors(settings, embedding).tolist()
     score = distance_score if settings.metric == "l2" else plain_score
 
-    def fetch(most: int) -> Steps[list[Passage]]:
-        hits = yield from ranked(settings, vector, compiled, most, score=score)
-        if min_score is not None and settings.metric == "cosine":
-            hits = yield from _near_floor(settings, hits, embedding, min_score)
-        return passages_of(hits)
+    def read(view: View) -> Steps[list[Passage]]:
+        def fetch(most: int) -> Steps[list[Passage]]:
+            hits = yield from ranked(settings, vector, compiled, most, view, score=score)
+            if min_score is not None and settings.metric == "cosine":
+                hits = yield from _near_floor(settings, hits, embedding, min_score)
+            return passages_of(hits)
 
-    passages = yield from grow(fetch, top_k=top_k, per_document=per_document)
+        return grow(fetch, top_k=top_k, per_document=per_document)
+
+    passages = yield from whole(settings, read)
     # After the cut: rows are ordered by this very score, so cutting first leaves the same ones.
     return passages if min_score is None else [passage for passage in passages if passage.score >= min_score]
 
@@ -133,18 +141,17 @@ def distance_score(distance: float) -> float:
 
 def _near_floor(settings: QdrantSettings, hits: list[Hit], embedding: Float32Array, floor: float) -> Steps[list[Hit]]:
     """Compute anew, in float64, the cosine of the hits that the engine's rounding may have put below a floor."""
-    near = [hit.id for hit in hits if 0 < floor - hit.score <= _COSINE_NOISE]
+    near = [hit.point_id for hit in hits if 0 < floor - hit.score <= _COSINE_NOISE]
     if not near:
         return hits
     query = embedding.astype(np.float64)
     scores: dict[str, float] = {}
     for part in batched(near, 256):
-        ids = [chunk_id_to_point_id(record_id) for record_id in part]
-        points = yield requests.retrieve(settings, ids, ("id",), vectors=True)
+        points = yield requests.retrieve(settings, part, ("id",), vectors=True)
         for point in points:
             raw = point.vector.get("", []) if isinstance(point.vector, Mapping) else point.vector
             stored = np.asarray(raw, dtype=np.float64)
             lengths = float(np.linalg.norm(query) * np.linalg.norm(stored))
-            scores[point.payload["id"]] = plain_score(float(query @ stored) / lengths) if lengths else 0.0
-    exact = [Hit(hit.id, scores.get(hit.id, hit.score), hit.payload) for hit in hits]
+            scores[str(point.id)] = plain_score(float(query @ stored) / lengths) if lengths else 0.0
+    exact = [replace(hit, score=scores.get(hit.point_id, hit.score)) for hit in hits]
     return sorted(exact, key=lambda hit: (-hit.score, hit.id))

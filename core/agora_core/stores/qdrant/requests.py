@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from agora_core.records import JSON, chunk_id_to_point_id
+from agora_core.errors import InvalidArgumentError
+from agora_core.records import chunk_id_to_point_id
+from agora_core.steps import Steps
 from agora_core.stores.qdrant.filters import conjunction, qdrant_models
 from agora_core.stores.qdrant.local_mode import settled
-from agora_core.stores.qdrant.payload import (
-    CONTEXT_KEY,
-    DOCUMENT_KEY,
-    TEXTS_KEY,
-    patched_slots,
-    patched_texts,
-    point_payload,
-)
+from agora_core.stores.qdrant.payload import CONTEXT_KEY, DOCUMENT_KEY, FORMAT_KEY, MARK_KEY, TEXTS_KEY, point_payload
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import Float32Array, RecordBatch
 
@@ -31,10 +27,19 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time to wait, in seconds."""
+
+    seconds: float
+
+
 # Which fields of a payload a read asks for; the tokens are never read back.
-PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata", TEXTS_KEY, CONTEXT_KEY)
-LISTING_FIELDS: Final = ("id", "metadata", TEXTS_KEY)
-ID_FIELDS: Final = ("id",)
+PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata", TEXTS_KEY, CONTEXT_KEY, MARK_KEY)
+LISTING_FIELDS: Final = ("id", "metadata", TEXTS_KEY, MARK_KEY)
+WRITER_FIELDS: Final = ("id", "metadata", TEXTS_KEY, MARK_KEY, FORMAT_KEY)
+# Servers take requests of 32 MB by default; what is counted here is less than what is sent.
+_MOST_BYTES: Final = 8_000_000
 
 
 def unit_vectors(vectors: Float32Array) -> Float32Array:
@@ -76,6 +81,59 @@ def upsert(settings: QdrantSettings, points: list[Any], *, condition: Any = None
     return _write(settings, "upsert", points=points, update_filter=condition, shard_key_selector=settings.shard_key)
 
 
+def upsert_bounded(settings: QdrantSettings, points: Sequence[Any], *, condition: Any = None) -> Steps[None]:
+    """Write points in requests bounded by number and by bytes; what the server finds too large goes in halves.
+
+    Raises:
+        InvalidArgumentError: one record alone is too large for the server.
+    """
+    waiting = list(_bounded(points, settings.upsert_batch_size))[::-1]
+    while waiting:
+        part = waiting.pop()
+        try:
+            yield upsert(settings, part, condition=condition)
+        except Exception as error:
+            if not is_too_large(error):
+                raise
+            if len(part) == 1:
+                raise InvalidArgumentError(
+                    f"record {part[0].payload['id']!r} is larger than the Qdrant server takes in one request; cut its "
+                    "text or its metadata, or raise the server's max_request_size_mb"
+                ) from error
+            middle = len(part) // 2
+            waiting += [part[middle:], part[:middle]]
+
+
+def _bounded(points: Sequence[Any], most: int) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    size = 0
+    for point in points:
+        payload = point.payload
+        # What a request spends on a record, roughly: numbers as text, the metadata again as tokens.
+        weight = len(payload["text"].encode()) + len(payload["agora"].get("c") or "") + 24 * _width(point.vector)
+        if payload.get("metadata"):
+            weight += 4 * len(json.dumps(payload["metadata"])) + 100
+        if part and (len(part) == most or size + weight > _MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(point)
+        size += weight
+    if part:
+        yield part
+
+
+def _width(vector: Any) -> int:
+    return len(vector[""]) if isinstance(vector, Mapping) else len(vector)
+
+
+def is_too_large(error: Exception) -> bool:
+    """Say whether a server has refused a request for its size, over HTTP or gRPC."""
+    details = getattr(error, "details", None)
+    told = str(details()) if callable(details) else str(getattr(error, "content", b""))
+    too_large = ("larger than allowed", "larger than max", "too large")
+    return getattr(error, "status_code", None) == 413 or any(words in told for words in too_large)
+
+
 def delete_ids(settings: QdrantSettings, point_ids: Sequence[str]) -> Call:
     """Delete points by their ids, of which there is at least one."""
     selector = qdrant_models().PointIdsList(points=list(point_ids))
@@ -88,40 +146,66 @@ def delete_matching(settings: QdrantSettings, condition: Any) -> Call:
     return _write(settings, "delete", points_selector=selector, shard_key_selector=settings.shard_key)
 
 
-def patch(
-    settings: QdrantSettings, effective: Mapping[str, JSON], *, condition: Any = None, point_ids: Sequence[str] = ()
-) -> Call:
-    """Merge a validated patch into the metadata of the points a Filter or ids select, on the server.
+def update(settings: QdrantSettings, operations: Sequence[Any]) -> Call:
+    """Do several operations one after the other, in one request."""
+    return _write(settings, "batch_update_points", update_operations=list(operations))
 
-    `set_payload` with a key merges one level deep and removes the keys whose new value is null: the patch as it is.
+
+def set_payload(
+    settings: QdrantSettings,
+    payload: Mapping[str, Any],
+    key: str | None,
+    *,
+    ids: Sequence[str] | None = None,
+    where: Sequence[Any] = (),
+) -> Any:
+    """Return the operation that merges into the payload (into the object at `key`), one level deep; None deletes.
+
+    `ids` are points that exist. Local mode is told them alone: its lock makes conditions idle, and each would be asked
+    of every point there is. A server gets a Filter: a point that went away meanwhile is no error.
     """
     models = qdrant_models()
-    where: dict[str, Any] = {"filter": condition} if condition is not None else {"points": list(point_ids)}
-    if settings.shard_key is not None:
-        where["shard_key"] = settings.shard_key
-    parts = (
-        ("metadata", dict(effective)),
-        ("agora", patched_slots(effective)),
-        (TEXTS_KEY, patched_texts(effective)),
-    )
-    operations = [
-        models.SetPayloadOperation(set_payload=models.SetPayload(key=key, payload=payload, **where))
-        for key, payload in parts
-    ]
-    return _write(settings, "batch_update_points", update_operations=operations)
+    chosen = _points_or_filter(settings, ids, where)
+    change = models.SetPayload(payload=dict(payload), key=key, **chosen)
+    return models.SetPayloadOperation(set_payload=change)
 
 
-def set_filter_object(settings: QdrantSettings, objects: Mapping[str, Mapping[str, Any]]) -> Call:
-    """Write the `agora` object of each point, whole; the rest of the payload stays."""
+def _points_or_filter(settings: QdrantSettings, ids: Sequence[str] | None, where: Sequence[Any]) -> dict[str, Any]:
+    shard = {} if settings.shard_key is None else {"shard_key": settings.shard_key}
+    if ids is not None and settings.local:
+        return {"points": list(ids), **shard}
+    named = [] if ids is None else [qdrant_models().HasIdCondition(has_id=list(ids))]
+    return {"filter": conjunction([*named, *where]), **shard}
+
+
+def delete_operation(settings: QdrantSettings, *, ids: Sequence[str] | None = None, where: Any = None) -> Any:
+    """Return the operation that deletes points by their ids or by a Filter."""
     models = qdrant_models()
     shard = {} if settings.shard_key is None else {"shard_key": settings.shard_key}
-    operations = [
-        models.SetPayloadOperation(
-            set_payload=models.SetPayload(payload={"agora": dict(value)}, points=[point_id], **shard)
-        )
-        for point_id, value in objects.items()
-    ]
-    return _write(settings, "batch_update_points", update_operations=operations)
+    if ids is not None:
+        return models.DeleteOperation(delete=models.PointIdsList(points=list(ids), **shard))
+    return models.DeleteOperation(delete=models.FilterSelector(filter=where, **shard))
+
+
+def insert(settings: QdrantSettings, identity: str, payload: Mapping[str, Any]) -> Any:
+    """Return the operation that writes a point without a vector, where there is none of this id."""
+    models = qdrant_models()
+    shard = {} if settings.shard_key is None else {"shard_key": settings.shard_key}
+    nobody = conjunction([models.HasIdCondition(has_id=[])])
+    point = models.PointStruct(id=identity, vector={}, payload=dict(payload))
+    return models.UpsertOperation(upsert=models.PointsList(points=[point], update_filter=nobody, **shard))
+
+
+def matches(key: str, values: Sequence[Any]) -> Any:
+    """Return the condition that a payload field has one of these values."""
+    models = qdrant_models()
+    match = models.MatchValue(value=values[0]) if len(values) == 1 else models.MatchAny(any=list(values))
+    return models.FieldCondition(key=key, match=match)
+
+
+def set_filter_objects(settings: QdrantSettings, objects: Mapping[str, Mapping[str, Any]]) -> Call:
+    """Write the `agora` object of each point, whole; the rest of the payload stays."""
+    return update(settings, [set_payload(settings, {"agora": value}, None, ids=[i]) for i, value in objects.items()])
 
 
 def retrieve(settings: QdrantSettings, point_ids: Sequence[str], fields: Sequence[str], *, vectors: bool) -> Call:
@@ -155,6 +239,12 @@ def scroll(settings: QdrantSettings, condition: Any, fields: Sequence[str], offs
             **settings.read_options,
         },
     )
+
+
+def scroll_points(settings: QdrantSettings, condition: Any, offset: Any) -> Call:
+    """Read one page of points whole, with every vector."""
+    page = scroll(settings, condition, (), offset)
+    return Call("scroll", {**page.arguments, "with_payload": True, "with_vectors": True})
 
 
 def count(settings: QdrantSettings, condition: Any) -> Call:
@@ -220,10 +310,7 @@ def query_batch(settings: QdrantSettings, queries: Sequence[Call]) -> Call:
 
 def documents_condition(document_ids: Iterable[str]) -> Any:
     """Return the condition that a point belongs to one of these documents."""
-    models = qdrant_models()
-    ids = list(document_ids)
-    match = models.MatchValue(value=ids[0]) if len(ids) == 1 else models.MatchAny(any=ids)
-    return models.FieldCondition(key=DOCUMENT_KEY, match=match)
+    return matches(DOCUMENT_KEY, list(document_ids))
 
 
 def narrowed(chosen: Any, *must: Any, without: Sequence[str] = ()) -> Any:

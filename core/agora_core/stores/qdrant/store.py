@@ -16,7 +16,6 @@ from agora_core.stores.per_document import check_per_document
 from agora_core.stores.qdrant import programs, ranking
 from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
 from agora_core.stores.qdrant.handle import QdrantCollection
-from agora_core.stores.qdrant.requests import documents_condition
 from agora_core.validation import (
     RecordBatch,
     check_id,
@@ -124,7 +123,7 @@ class QdrantStore(QdrantCollection):
         compiled = compile_for_qdrant(within)
         if compiled.denies:
             return _nothing(0)
-        return programs.remove(self._settings, compiled, documents_condition([document]))
+        return programs.remove(self._settings, compiled, document)
 
     def _remove_where(self, filter: AnyFilter) -> Steps[int]:
         compiled = compile_for_qdrant(removal_filter(filter))

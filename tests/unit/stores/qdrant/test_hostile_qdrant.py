@@ -6,21 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from qdrant_client import QdrantClient
 
 from agora_core import QdrantStore, VectorRecord
+from tests.integration.qdrant.edge_client import EdgeClient
 
 
-class Interrupted(QdrantClient):
-    """A client in which something happens right before each deletion."""
+class Interrupted(EdgeClient):
+    """A client in which something happens right before the first change of each call."""
 
     before: Callable[[], Any] | None = None
 
-    def delete(self, *args: Any, **options: Any) -> Any:
+    def _update(self, collection_name: str, operation: Any) -> None:
         happening, self.before = self.before, None
         if happening is not None:
             happening()
-        return super().delete(*args, **options)
+        super()._update(collection_name, operation)
 
 
 def record(key: str, tenant: str) -> VectorRecord:
@@ -29,7 +29,7 @@ def record(key: str, tenant: str) -> VectorRecord:
 
 @pytest.mark.parametrize("method", ["delete", "remove", "remove_where", "replace_documents"])
 def test_a_record_that_left_the_scope_meanwhile_is_not_deleted(method: str) -> None:
-    client = Interrupted(":memory:")
+    client: Any = Interrupted()
     store = QdrantStore(client, collection="records", dimension=2)
     store.ensure_collection()
     store.upsert([record("moves", "a"), record("stays", "a"), record("other", "b")])
@@ -45,3 +45,4 @@ def test_a_record_that_left_the_scope_meanwhile_is_not_deleted(method: str) -> N
     left = {one.id for one in store.scan({"tenant": "b"})}
     assert left == {"moves", "other"}
     assert client.before is None
+    client.close()

@@ -13,6 +13,7 @@ from qdrant_client import models
 from agora_core import VectorRecord, chunk_id_to_point_id
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import compile_for_qdrant
+from agora_core.stores.qdrant.journal import patch_operations
 from agora_core.stores.qdrant.payload import point_payload
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import prepare_records
@@ -67,15 +68,19 @@ def test_every_write_waits_and_carries_what_a_cluster_needs() -> None:
         requests.upsert(CLUSTER, []),
         requests.delete_ids(CLUSTER, ["p"]),
         requests.delete_matching(CLUSTER, condition),
-        requests.patch(CLUSTER, {"k": 1}, condition=condition),
-        requests.set_filter_object(CLUSTER, {"p": {"v": 1}}),
+        requests.update(CLUSTER, [requests.set_payload(CLUSTER, {"k": 1}, "metadata", where=[condition])]),
+        requests.update(CLUSTER, [requests.delete_operation(CLUSTER, where=condition)]),
+        requests.update(CLUSTER, [requests.insert(CLUSTER, "p", {})]),
+        requests.set_filter_objects(CLUSTER, {"p": {"v": 1}}),
     ]
     for call in calls:
         assert call.arguments["wait"] is True, call.method
         assert call.arguments["ordering"] == "strong", call.method
     assert all(call.arguments["shard_key_selector"] == "acme" for call in calls[:3])
     for call in calls[3:]:
-        assert all(o.set_payload.shard_key == "acme" for o in call.arguments["update_operations"])
+        for operation in call.arguments["update_operations"]:
+            (change,) = [value for _, value in operation]
+            assert change.shard_key == "acme"
 
 
 def test_every_read_carries_what_a_cluster_needs() -> None:
@@ -94,10 +99,9 @@ def test_every_read_carries_what_a_cluster_needs() -> None:
 
 
 def test_a_patch_is_three_merges_and_touches_no_vector() -> None:
-    call = requests.patch(SETTINGS, {"a": 1, "b": None}, condition=models.Filter())
-    assert call.method == "batch_update_points"
-    merged = [operation.set_payload for operation in call.arguments["update_operations"]]
-    assert [one.key for one in merged] == ["metadata", "agora", "agora.x"]
+    operations = patch_operations(SETTINGS, {"a": 1, "b": None}, {"where": [models.Filter()]})
+    merged = [operation.set_payload for operation in operations]
+    assert [one.key for one in merged] == ["metadata", "agora.x", "agora"]
     assert merged[0].payload == {"a": 1, "b": None}
 
 
