@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agora_core.calling import given
+from agora_core.errors import MissingExtraError
 from agora_core.protocols import EmbeddingProvider
 from agora_core.records import IngestDocument
 from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.hybrid import HybridRetriever
 from agora_core.retrievers.lazy import LazyRetriever, Parts, made
 from agora_core.retrievers.lexical import LexicalRetriever
+from agora_core.retrievers.scoped import seen_from
 
 # Written out, because asking the store would import its driver; a test compares them with the constructors.
 PGVECTOR_OPTIONS: Final = frozenset(
@@ -57,6 +61,10 @@ QDRANT_OPTIONS: Final = frozenset(
     ]
 )
 
+_FETCH_TOP_K: Final = 100
+_SAMPLE: Final = 100
+_LEAST_TEXTS: Final = 20
+
 EmbedderOrFactory = EmbeddingProvider | Callable[[], EmbeddingProvider]
 
 
@@ -81,11 +89,13 @@ def memory(
         store: a store, or a function that makes one, instead of a new `MemoryVectorStore(metric, dimension)`.
         metric: of the new store.
         dimension: of the new store; None takes the first record's.
-        full_text: options of a `KeywordRetriever`; given, be it empty, the retriever is the hybrid of both.
-        hybrid: options of that `HybridRetriever`.
+        full_text: options of a `KeywordRetriever`; given, be it empty, the retriever is the hybrid of both. The
+            analyser is suggested from the first 100 texts, from 20 on, unless `tokenizer` names one. What a given
+            store holds already is put into the index at first use.
+        hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
     """
 
-    def make() -> Parts:
+    def make(coming: Sequence[IngestDocument]) -> Parts:
         from agora_core.stores.memory import MemoryVectorStore
 
         vectors = made(store, having="search") if store is not None else None
@@ -97,11 +107,43 @@ def memory(
             return Parts(dense, vectors, provider)
         from agora_core.retrievers.keyword import KeywordRetriever
 
-        keyword = KeywordRetriever(**full_text)
-        return Parts(HybridRetriever([dense, keyword], **(hybrid or {})), vectors, provider, keyword)
+        options = dict(full_text)
+        if "tokenizer" not in options:
+            texts = [document.text for document in itertools.islice(coming, _SAMPLE)]
+            if not texts and callable(getattr(vectors, "scan", None)):
+                texts = [record.text for record in itertools.islice(vectors.scan(), _SAMPLE)]
+            options["tokenizer"] = suggested_tokenizer(texts)
+        keyword = KeywordRetriever(**options)
+        legs = [dense, seen_from(keyword, vectors)]
+        return Parts(HybridRetriever(legs, **hybrid_options(hybrid)), vectors, provider, keyword)
 
     chunking = given(chunk_size=chunk_size, overlap=overlap, separator=separator)
-    return LazyRetriever(make, documents=documents, chunking=chunking)
+    return LazyRetriever(make, documents=documents, chunking=chunking, fills_keyword=store is not None)
+
+
+def hybrid_options(hybrid: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of the factories' `HybridRetriever`, those given before the defaults.
+
+    The fusion is `adaptive` over lists of 100; weights without a fusion mean `relative_score`.
+    """
+    options = {"fetch_top_k": _FETCH_TOP_K, **(hybrid or {})}
+    options.setdefault("fusion", "adaptive" if options.get("weights") is None else "relative_score")
+    return options
+
+
+def suggested_tokenizer(texts: Sequence[str]) -> str:
+    """Return the name of the analyser for texts like these: `unicode` for fewer than 20, or where an extra lacks."""
+    if len(texts) < _LEAST_TEXTS:
+        return "unicode"
+    from agora_core.keyword.registry import get_tokenizer, suggest_tokenizer
+
+    name = suggest_tokenizer(texts)
+    try:
+        get_tokenizer(name)
+    except MissingExtraError as error:
+        warnings.warn(f"the texts look {name}, but they are analysed as 'unicode': {error}", stacklevel=2)
+        return "unicode"
+    return name
 
 
 def pgvector(
@@ -120,7 +162,7 @@ def pgvector(
         embedder: an embedder, or a function without arguments that makes one.
         ensure_schema: create what is missing in the database at first use.
         full_text: options of a `PgLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both legs.
-        hybrid: options of that `HybridRetriever`.
+        hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
         store_options: options of `PgVectorStore` (`table`, `dimension`, `metric`, ...).
 
     Raises:
@@ -128,7 +170,7 @@ def pgvector(
     """
     _check_options("pgvector", store_options, PGVECTOR_OPTIONS)
 
-    def make() -> Parts:
+    def make(coming: Sequence[IngestDocument]) -> Parts:
         from agora_core.stores.postgres import PgLexicalVectorStore, PgVectorStore
 
         where = conninfo() if callable(conninfo) else conninfo
@@ -155,7 +197,7 @@ def qdrant(
         embedder: an embedder, or a function without arguments that makes one.
         ensure_collection: create what is missing on the server at first use.
         full_text: options of a `QdrantLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both.
-        hybrid: options of that `HybridRetriever`.
+        hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
         store_options: options of `QdrantStore` (`collection`, `dimension`, `metric`, ...).
 
     Raises:
@@ -163,7 +205,7 @@ def qdrant(
     """
     _check_options("qdrant", store_options, QDRANT_OPTIONS)
 
-    def make() -> Parts:
+    def make(coming: Sequence[IngestDocument]) -> Parts:
         from agora_core.stores.qdrant import QdrantLexicalVectorStore, QdrantStore
 
         where = client() if callable(client) else client
@@ -182,7 +224,7 @@ def _dense(store: Any, embedder: EmbedderOrFactory) -> Parts:
 def _both_legs(store: Any, embedder: EmbedderOrFactory, hybrid: Mapping[str, Any] | None) -> Parts:
     provider = made(embedder, having="embed")
     legs = [EmbeddingRetriever(provider, store), LexicalRetriever(store)]
-    return Parts(HybridRetriever(legs, **(hybrid or {})), store, provider)
+    return Parts(HybridRetriever(legs, **hybrid_options(hybrid)), store, provider)
 
 
 def _check_options(factory: str, options: Mapping[str, Any], known: frozenset[str]) -> None:

@@ -1,31 +1,31 @@
-"""A retriever whose parts are made at its first use, once, whichever colour and thread that comes from."""
+"""A retriever whose parts are made at its first use, once, whichever thread or event loop that comes from."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from agora_core.calling import acall, call, given, offers
+from agora_core.calling import Method, given, offers
 from agora_core.errors import UnsupportedOperationError
 from agora_core.filters import Expression
 from agora_core.ingestion import aingest_documents, ingest_documents
+from agora_core.ingestion_plan import KeywordPort
 from agora_core.protocols import AnyFilter
 from agora_core.records import IngestDocument, Passage
 from agora_core.retrievers.base import BaseRetriever, shared_scope
 from agora_core.retrievers.ports import RetrieverPort
-from agora_core.steps import Steps, ask
+from agora_core.steps import Call, Steps, arun, ask, run
+from agora_core.stores.ports import StorePort
 
 T = TypeVar("T")
-
-# How often a coroutine looks whether another thread or loop has finished making the parts.
-_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,19 @@ class LazyRetriever(BaseRetriever):
 
     def __init__(
         self,
-        make: Callable[[], Parts],
+        make: Callable[[Sequence[IngestDocument]], Parts],
         *,
         prepare: str | None = None,
+        fills_keyword: bool = False,
         documents: Iterable[IngestDocument] = (),
         chunking: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep how the parts are made.
 
         Args:
-            make: makes them, without waiting for a network.
+            make: makes them from the documents to come, without waiting for a network.
             prepare: a method of the store to call once before use (`ensure_schema`).
+            fills_keyword: put what the store holds into the keyword index before use.
             documents: ingested once before use.
             chunking: options of `ingest_documents`.
         """
@@ -65,8 +67,11 @@ class LazyRetriever(BaseRetriever):
         self._prepare = prepare
         self._documents = documents
         self._chunking = dict(chunking or {})
+        self._fills_keyword = fills_keyword
         self._parts: Parts | None = None
+        # The lock guards the two after it, and is never held while anything is waited for.
         self._lock = threading.Lock()
+        self._busy: Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
@@ -88,63 +93,101 @@ class LazyRetriever(BaseRetriever):
         Raises:
             UnsupportedOperationError: this very event loop is making them; await `aopen` there.
         """
-        if self._parts is not None:
-            return self._parts
-        self._refuse_own_loop()
-        with self._lock:
-            if self._parts is None:
-                parts = self._make()
-                try:
-                    if self._prepare is not None:
-                        call(parts.store, self._prepare)
-                    if documents := self._given_documents():
-                        ingest_documents(documents, **self._ingestion(parts))
-                except BaseException:
-                    if offers(parts.store, "close"):
-                        with suppress(Exception):
-                            call(parts.store, "close")
-                    raise
-                self._parts = parts
-            return self._parts
+        while (parts := self._parts) is None:
+            with self._held():
+                if self._parts is None:
+                    made: list[Parts] = []
+                    try:
+                        self._parts = run(self._making(made))
+                    except BaseException:
+                        for left in made:
+                            with suppress(Exception):
+                                run(_closing(left))
+                        raise
+        return parts
 
     async def aopen(self) -> Parts:
         """Async twin of `open`: the loop stays free meanwhile."""
-        if self._parts is not None:
-            return self._parts
-        async with self._held():
-            if self._parts is None:
-                self._parts = await self._amade()
-            return self._parts
+        while (parts := self._parts) is None:
+            async with self._aheld():
+                if self._parts is None:
+                    made: list[Parts] = []
+                    try:
+                        self._parts = await arun(self._making(made))
+                    except BaseException:
+                        for left in made:
+                            with suppress(Exception):
+                                await arun(_closing(left))
+                        raise
+        return parts
 
-    @asynccontextmanager
-    async def _held(self) -> AsyncIterator[None]:
-        """Hold the lock. Waiting in a worker thread would fill the pool that the making needs, so look now and then."""
-        # The holder may be another thread or loop, which no asyncio.Event reaches.
-        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_SECONDS)
-        self._loop = asyncio.get_running_loop()
+    def _making(self, made: list[Parts]) -> Steps[Parts]:
+        """Make and prepare the parts; `made` holds them from when there is something to close."""
+        make = partial(self._make, self._given_documents())
+        parts: Parts = yield Call(make, partial(_in_own_thread, make))
+        made.append(parts)
+        if self._prepare is not None:
+            yield from Method(parts.store, self._prepare)()
+        if parts.keyword is not None and self._fills_keyword:
+            yield from _fill(parts)
+        if documents := self._given_documents():
+            yield from self._ingesting(parts, documents)
+        return parts
+
+    def _ingesting(self, parts: Parts, documents: Iterable[IngestDocument]) -> Steps[int]:
+        options = {"embedder": parts.embedder, "store": parts.store, **given(keyword=parts.keyword), **self._chunking}
+        ingest = partial(ingest_documents, documents, **options)
+        if callable(getattr(parts.embedder, "embed", None)):
+            written: int = yield Call(ingest, partial(_in_own_thread, ingest))
+        else:
+            written = yield Call(ingest, partial(aingest_documents, documents, **options))
+        return written
+
+    def add(self, documents: Iterable[IngestDocument]) -> int:
+        """Cut, embed and store documents, each in the place of what was stored under its id; see `ingest_documents`.
+
+        They are cut as those given to the factory. Return how many chunks were written.
+        """
+        return run(self._ingesting(self.open(), documents))
+
+    async def aadd(self, documents: Iterable[IngestDocument]) -> int:
+        """Async twin of `add`."""
+        return await arun(self._ingesting(await self.aopen(), documents))
+
+    def _claim(self, loop: asyncio.AbstractEventLoop | None) -> Future[None] | None:
+        """Take the making or closing upon oneself; return what to wait for where another has it."""
+        with self._lock:
+            if self._busy is not None:
+                return self._busy
+            self._busy, self._loop = Future(), loop
+            # A waiter that is cancelled must not cancel what the others wait for.
+            self._busy.set_running_or_notify_cancel()
+            return None
+
+    def _release(self) -> None:
+        with self._lock:
+            busy, self._busy, self._loop = self._busy, None, None
+        if busy is not None:
+            busy.set_result(None)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        self._refuse_own_loop()
+        while (busy := self._claim(None)) is not None:
+            wait([busy])
         try:
             yield
         finally:
-            self._loop = None
-            self._lock.release()
+            self._release()
 
-    async def _amade(self) -> Parts:
-        parts: Parts = await _in_own_thread(self._make)
+    @asynccontextmanager
+    async def _aheld(self) -> AsyncIterator[None]:
+        while (busy := self._claim(asyncio.get_running_loop())) is not None:
+            await asyncio.wait([asyncio.wrap_future(busy)])
         try:
-            if self._prepare is not None:
-                await acall(parts.store, self._prepare)
-            if documents := self._given_documents():
-                if callable(getattr(parts.embedder, "embed", None)):
-                    await _in_own_thread(lambda: ingest_documents(documents, **self._ingestion(parts)))
-                else:
-                    await aingest_documents(documents, **self._ingestion(parts))
-        except BaseException:
-            if offers(parts.store, "close"):
-                with suppress(Exception):
-                    await acall(parts.store, "close")
-            raise
-        return parts
+            yield
+        finally:
+            self._release()
 
     @property
     def scope(self) -> Expression | None:
@@ -165,18 +208,17 @@ class LazyRetriever(BaseRetriever):
 
     def close(self) -> None:
         """Close the store where it was made. Closing twice is allowed; the next use makes it anew."""
-        self._refuse_own_loop()
-        with self._lock:
+        with self._held():
             parts, self._parts = self._parts, None
-        if parts is not None and offers(parts.store, "close"):
-            call(parts.store, "close")
+        if parts is not None:
+            run(_closing(parts))
 
     async def aclose(self) -> None:
         """Async twin of `close`."""
-        async with self._held():
+        async with self._aheld():
             parts, self._parts = self._parts, None
-        if parts is not None and offers(parts.store, "close"):
-            await acall(parts.store, "close")
+        if parts is not None:
+            await arun(_closing(parts))
 
     def __enter__(self) -> LazyRetriever:
         return self
@@ -212,13 +254,18 @@ class LazyRetriever(BaseRetriever):
             self._documents = list(self._documents)
         return self._documents
 
-    def _ingestion(self, parts: Parts) -> dict[str, Any]:
-        return {
-            "embedder": parts.embedder,
-            "store": parts.store,
-            **given(keyword=parts.keyword),
-            **self._chunking,
-        }
+
+def _closing(parts: Parts) -> Steps[None]:
+    if offers(parts.store, "close"):
+        yield from Method(parts.store, "close")()
+
+
+def _fill(parts: Parts) -> Steps[None]:
+    """Put what a store holds into the keyword index beside it."""
+    store = StorePort(parts.store)
+    keyword, reader = KeywordPort(parts.keyword, store), store.reader()
+    while page := (yield from reader.page()):
+        yield from keyword.write(page, None)
 
 
 async def _in_own_thread(function: Callable[[], T]) -> T:

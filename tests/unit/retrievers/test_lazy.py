@@ -22,6 +22,7 @@ from agora_core import (
     KeywordRetriever,
     MemoryVectorStore,
     UnsupportedOperationError,
+    ingest_documents,
     retrievers,
 )
 from agora_core.retrievers.lazy import LazyRetriever, Parts
@@ -170,7 +171,7 @@ class SlowStore(MemoryVectorStore):
 
 
 def lazy(store_class: Any = SlowStore) -> LazyRetriever:
-    def make() -> Parts:
+    def make(coming: Any) -> Parts:
         store = store_class()
         embedder = FakeEmbeddingProvider()
         return Parts(retrievers.EmbeddingRetriever(embedder, store), store, embedder)
@@ -281,3 +282,45 @@ async def test_closing_waits_for_the_making() -> None:
     await asyncio.wait_for(made.aclose(), 5)
     await task
     assert SlowStore.closed == 1
+
+
+def test_full_text_over_a_store_that_is_filled_already_finds_its_words() -> None:
+    """Kind: a leg that is silently empty."""
+    store = MemoryVectorStore()
+    embedder = FakeEmbeddingProvider()
+    ingest_documents(DOCUMENTS, embedder=embedder, store=store)
+    word = DOCUMENTS[0].text.split()[0]
+    for view in (store, store.scoped({})):
+        made = retrievers.memory(embedder, store=view, full_text={})
+        parts = made.open()
+        assert len(parts.keyword) == store.count()
+        assert parts.retriever.retrievers[1].retrieve(word)
+
+
+def test_the_factories_hybrid_is_adaptive_over_long_lists_unless_told() -> None:
+    def options(**hybrid: Any) -> tuple[Any, ...]:
+        hybrid_retriever = retrievers.memory(FakeEmbeddingProvider(), full_text={}, hybrid=hybrid).open().retriever
+        return hybrid_retriever.fusion, hybrid_retriever.fetch_top_k, hybrid_retriever.weights
+
+    assert options() == ("adaptive", 100, None)
+    assert options(weights=(1.0, 3.0)) == ("relative_score", 100, (1.0, 3.0))
+    assert options(fusion="rrf", fetch_top_k=7) == ("rrf", 7, None)
+
+
+def test_an_analyser_is_suggested_from_twenty_texts_on() -> None:
+    text = "Die Abteilung hat das Budget nicht mit der Leitung und den anderen Gruppen besprochen, weil es nicht eilte."
+
+    def name(count: int, **full_text: Any) -> str:
+        documents = [IngestDocument(f"d{n}", text) for n in range(count)]
+        made = retrievers.memory(FakeEmbeddingProvider(), iter(documents), full_text=full_text).open()
+        return str(made.keyword.tokenizer.name)
+
+    assert (name(19), name(20), name(20, tokenizer="ascii")) == ("unicode", "german", "ascii")
+
+
+async def test_more_documents_may_follow() -> None:
+    made = retrievers.memory(FakeEmbeddingProvider(), DOCUMENTS, full_text={})
+    more = [IngestDocument("more", "zeppelin")]
+    assert made.add(more) == 1
+    assert await made.aadd(more) == 1
+    assert [p.id for p in made.open().keyword.retrieve("zeppelin")] == ["more#0"]
