@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RUN = (
     "README.md",
+    "docs/architecture.md",
     "docs/evaluation.md",
     "docs/files.md",
     "docs/ingestion.md",
