@@ -79,7 +79,7 @@ class EdgeClient:
             self._collections[collection_name] = spare
             return True
         folder = tempfile.TemporaryDirectory(prefix="edge-", dir=_FOLDER)
-        sparse = {name: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf) for name in sparse_vectors_config or {}}
+        sparse = {name: edge.EdgeSparseVectorParams() for name in sparse_vectors_config or {}}
         config = edge.EdgeConfig(
             vectors=edge.EdgeVectorParams(
                 size=vectors_config.size, distance=getattr(edge.Distance, vectors_config.distance.value)
@@ -136,6 +136,16 @@ class EdgeClient:
             if isinstance(operation, models.DeleteOperation):
                 self.delete(collection_name, operation.delete, wait)
                 continue
+            if isinstance(operation, models.UpdateVectorsOperation):
+                vectors = [edge.PointVectors(p.id, _vector(p.vector)) for p in operation.update_vectors.points]
+                self._update(collection_name, edge.UpdateOperation.update_vectors(vectors))
+                continue
+            if isinstance(operation, models.DeleteVectorsOperation):
+                gone = operation.delete_vectors
+                self._update(
+                    collection_name, edge.UpdateOperation.delete_vectors(list(gone.points or ()), list(gone.vector))
+                )
+                continue
             given = operation.set_payload
             if given.points is not None:
                 change = edge.UpdateOperation.set_payload(list(given.points), given.payload, given.key)
@@ -172,6 +182,19 @@ class EdgeClient:
         )
         records, after = self._collections[collection_name].shard.scroll(request)
         return [_record(r) for r in records], after
+
+    def facet(
+        self, collection_name: str, key: str, facet_filter: Any, limit: int, exact: bool, shard_key_selector: Any
+    ) -> Any:
+        if key not in self._collections[collection_name].indexes:
+            raise ValueError(f"no index of {key}")
+        request = edge.FacetRequest(key=key, limit=limit, exact=exact, filter=_optional_filter(facet_filter))
+        hits = self._collections[collection_name].shard.facet(request).hits
+        return SimpleNamespace(hits=[SimpleNamespace(value=hit.value, count=hit.count) for hit in hits])
+
+    def update_collection(self, collection_name: str, metadata: Any) -> bool:
+        self._collections[collection_name].metadata = metadata
+        return True
 
     def query_points(
         self,

@@ -89,7 +89,7 @@ class RestServer:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_PUT = do_POST = do_DELETE = _serve  # noqa: N815 # what http.server calls
+            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815 # what http.server calls
 
             def log_message(self, *arguments: Any) -> None:
                 pass
@@ -146,6 +146,15 @@ def _count(server: RestServer, name: str, body: Any) -> Any:
     return server.local.count(name, models.CountRequest.model_validate(body).filter)
 
 
+def _facet(server: RestServer, name: str, body: Any) -> Any:
+    given = models.FacetRequest.model_validate(body)
+    return server.local.facet(name, given.key, given.filter, given.limit or 10)
+
+
+def _update(server: RestServer, name: str, body: Any) -> Any:
+    return server.local.update_collection(name, metadata=body["metadata"])
+
+
 def _query(server: RestServer, name: str, body: Any) -> Any:
     return _answer_query(server, name, models.QueryRequest.model_validate(body))
 
@@ -184,6 +193,8 @@ _ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/exists"): lambda server, name, body: {"exists": server.local.collection_exists(name)},
     ("GET", ""): _info,
     ("PUT", ""): _create,
+    ("PATCH", ""): _update,
+    ("POST", "/facet"): _facet,
     ("DELETE", ""): lambda server, name, body: server.local.delete_collection(name),
     ("PUT", "/index"): _index,
     ("PUT", "/shards"): lambda server, name, body: True,

@@ -62,11 +62,12 @@ def test_what_is_created(server: RestServer) -> None:
     assert len(server.asked("PUT", "/index")) == 3
 
 
-def test_sparse_vectors_weigh_by_idf(server: RestServer) -> None:
+def test_sparse_vectors_are_counts(server: RestServer) -> None:
     with QdrantLexicalVectorStore(server.url, client_options=CLIENT_OPTIONS, dimension=2, collection="c") as store:
         store.ensure_collection()
     (body,) = server.asked("PUT", "/collections/c")
-    assert body["sparse_vectors"] == {"text": {"modifier": "idf"}}
+    assert body["sparse_vectors"] == {"text": {}}
+    assert indexed(server)["agora.l"] == "integer"
     assert body["metadata"]["agora_text"]["tokenizer"] == "unicode"
 
 

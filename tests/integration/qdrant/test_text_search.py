@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import pytest
+from qdrant_client import models
 
 from agora_core import (
+    ChunkRecord,
     EmbeddingRetriever,
     HybridRetriever,
     InvalidArgumentError,
+    KeywordRetriever,
     LexicalRetriever,
     QdrantLexicalVectorStore,
     SchemaError,
     VectorRecord,
+    chunk_id_to_point_id,
+    document_id_of,
+    field,
 )
 from agora_core.fusion import reciprocal_rank_fusion
-from agora_core.keyword.bm25 import bm25_idf, bm25_term_score
+from agora_core.stores.per_document import cut_per_document
 from agora_core.testing import FakeEmbeddingProvider
 from tests.integration.qdrant.fix_clients import StoreMaker
 
@@ -41,29 +46,87 @@ def filled(make_store: StoreMaker, texts: list[str], **options: Any) -> Any:
     return store
 
 
-def test_scores_are_bm25(make_store: StoreMaker) -> None:
+class Bound(dict[str, Any]):
+    """A filter that came through a view: it says which part of it is the scope."""
+
+    scope: Any = None
+
+
+def test_ids_and_scores_are_those_of_the_keyword_retriever(make_store: StoreMaker, qdrant_client: Any) -> None:
     texts = corpus()
-    store = filled(make_store, texts)
-    split = [text.split() for text in texts]
-    indexed = sum(map(bool, split))
-    for query in ("alpha", "beta gamma", "zeta zeta kappa unknown"):
-        expected = {}
-        for n, terms in enumerate(split):
-            score = 0.0
-            for term in dict.fromkeys(query.split()):
-                if term in terms:
-                    frequency = sum(term in other for other in split)
-                    weight = bm25_term_score(terms.count(term), len(terms), 128.0)
-                    weight *= math.sqrt(query.split().count(term))
-                    score += bm25_idf(indexed, frequency) * weight
-            if score:
-                expected[f"d{n}"] = score
-        found = store.search_text(query, top_k=500)
-        assert {p.id: p.score for p in found} == pytest.approx(expected, rel=1e-5)
-        assert found == sorted(found, key=lambda p: (-p.score, p.id))
-        assert store.search_text(query, top_k=7) == found[:7]
-        narrowed = store.search_text(query, top_k=7, filter={"g": [1, 2]})
-        assert narrowed == [p for p in found if p.metadata["g"] > 0][:7]
+    store = filled(make_store, texts, k1=1.1, b=0.6)
+    keyword = KeywordRetriever(k1=1.1, b=0.6, tokenizer="unicode")
+    chunks = [ChunkRecord(f"d{n}", text, None, {"g": n % 3}) for n, text in enumerate(texts)]
+    # One that another writer made: it has neither a vector of terms nor a length.
+    payload = {"id": "x", "documentId": "x", "text": "alpha foreign", "metadata": {"g": 1}}
+    point = models.PointStruct(id=chunk_id_to_point_id("x"), vector=[1.0] * 16, payload=payload)
+    qdrant_client.upsert(store._settings.collection, points=[point], wait=True)
+    chunks.append(ChunkRecord("x", "alpha foreign", None, {"g": 1}))
+    keyword.add(chunks)
+    inside = KeywordRetriever(k1=1.1, b=0.6, tokenizer="unicode")
+    inside.add([chunk for chunk in chunks if (chunk.metadata or {})["g"] == 1])
+
+    def same(found: Any, expected: Any) -> None:
+        assert [p.id for p in found] == [p.id for p in expected]
+        assert [p.score for p in found] == pytest.approx([p.score for p in expected], rel=1e-5)
+
+    for _ in range(2):
+        for query in ("alpha", "beta gamma", "zeta zeta kappa unknown", "foreign alpha iota"):
+            whole = keyword.retrieve(query, top_k=500)
+            same(store.search_text(query, top_k=500), whole)
+            same(store.search_text(query, top_k=7), whole[:7])
+            for narrow in ({"g": [1, 2]}, field("g") > 0):
+                expected = [p for p in whole if (p.metadata or {})["g"] > 0]
+                same(store.search_text(query, top_k=7, filter=narrow), expected[:7])
+            floor = whole[5].score
+            least = [p for p in whole if p.score >= floor]
+            same(store.search_text(query, top_k=500, min_score=floor - 1e-9), least)
+            bounded = Bound(g=1)
+            bounded.scope = {"g": 1}
+            same(store.search_text(query, top_k=9, filter=bounded), inside.retrieve(query, top_k=9))
+        # Statistics follow every write.
+        store.remove_where({"g": 2})
+        keyword.remove([chunk.id for chunk in chunks if (chunk.metadata or {})["g"] == 2])
+        store.replace_documents(["d0"], [VectorRecord("d0", "alpha iota iota", [1.0] * 16, None, {"g": 1})])
+        keyword.add([ChunkRecord("d0", "alpha iota iota", None, {"g": 1})])
+        inside.add([ChunkRecord("d0", "alpha iota iota", None, {"g": 1})])
+
+
+def test_at_most_so_many_of_a_document(make_store: StoreMaker) -> None:
+    store = make_store(QdrantLexicalVectorStore, dimension=16)
+    texts = corpus()
+    vectors = EMBEDDER.embed(texts)
+    store.upsert([VectorRecord(f"doc{n % 9}#{n}", text, vectors[n]) for n, text in enumerate(texts)])
+    query, vector = "alpha beta", vectors[3]
+    for each in (1, 2, 5):
+        for top_k in (1, 4, 30):
+            options: dict[str, Any] = {"top_k": top_k, "per_document": each}
+            ranking = store.search_text(query, top_k=500)
+            assert store.search_text(query, **options) == cut_per_document(ranking, each, top_k)
+            ranking = store.search(vector, top_k=500)
+            assert store.search(vector, **options) == cut_per_document(ranking, each, top_k)
+    found = store.search_hybrid(query, vector, top_k=9, per_document=1, fetch_top_k=1, fusion="relative_score")
+    assert sorted(document_id_of(p.id) for p in found) == [f"doc{n}" for n in range(9)]
+
+
+def test_another_tokenizer_is_refused_until_the_texts_are_indexed_with_it(
+    make_store: StoreMaker, qdrant_client: Any
+) -> None:
+    store = make_store(QdrantLexicalVectorStore, collection="reindexed")
+    store.upsert([VectorRecord("a", "déjà vu", [1, 0]), VectorRecord("b", "...", [1, 0])])
+    other = QdrantLexicalVectorStore(qdrant_client, collection="reindexed", dimension=2, tokenizer="ascii")
+    for act in (
+        lambda: other.search_text("vu", top_k=1),
+        lambda: other.upsert([VectorRecord("c", "t", [1, 0])]),
+        other.ensure_collection,
+    ):
+        with pytest.raises(SchemaError, match=r"'unicode', the store has 'ascii'.*index_texts"):
+            act()
+    assert other.index_texts() == 2
+    assert [p.id for p in other.search_text("vu", top_k=3)] == ["a"]
+    assert other.search_text("déjà", top_k=3) == other.search_text("d j", top_k=3) != []
+    with pytest.raises(SchemaError, match="'ascii', the store has 'unicode'"):
+        make_store(QdrantLexicalVectorStore, collection="reindexed")
 
 
 def test_what_finds_nothing(make_store: StoreMaker) -> None:
@@ -84,7 +147,7 @@ def test_a_term_that_only_shares_a_place_is_not_found(make_store: StoreMaker, mo
     places = sparse.term_index
     monkeypatch.setattr(sparse, "term_index", lambda term: places(term) % 8)
     texts = [f"w{n}" for n in range(100)]
-    store = filled(make_store, texts)
+    store = filled(make_store, texts, tokenizer="ascii")
     for n in (0, 41, 99):
         assert [p.id for p in store.search_text(f"w{n}", top_k=2)] == [f"d{n}"]
 
@@ -138,10 +201,6 @@ def test_a_collection_remembers_how_its_text_was_indexed(make_store: StoreMaker,
         QdrantLexicalVectorStore(
             qdrant_client, collection="remembered", dimension=2, tokenizer="ascii"
         ).ensure_collection()
-    with pytest.raises(SchemaError, match=r"average_length"):
-        QdrantLexicalVectorStore(
-            qdrant_client, collection="remembered", dimension=2, average_length=50
-        ).ensure_collection()
 
 
 def test_a_collection_without_sparse_vectors_is_refused(make_store: StoreMaker, qdrant_client: Any) -> None:
@@ -150,9 +209,7 @@ def test_a_collection_without_sparse_vectors_is_refused(make_store: StoreMaker, 
         QdrantLexicalVectorStore(qdrant_client, collection="dense_only", dimension=2).ensure_collection()
 
 
-@pytest.mark.parametrize(
-    "options", [{"k1": -1}, {"b": 2}, {"average_length": 0}, {"average_length": math.inf}, {"tokenizer": "klingon"}]
-)
+@pytest.mark.parametrize("options", [{"k1": -1}, {"b": 2}, {"syntax": "sql"}, {"tokenizer": "klingon"}])
 def test_options_out_of_range_are_refused(options: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         QdrantLexicalVectorStore(":memory:", **options)

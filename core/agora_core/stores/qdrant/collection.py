@@ -8,12 +8,20 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from agora_core.errors import AgoraError, InvalidArgumentError, SchemaError
-from agora_core.records import JSON
+from agora_core.records import JSON, indexed_text
 from agora_core.steps import Steps
 from agora_core.stores.base import Health
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import qdrant_models, without_tokens
-from agora_core.stores.qdrant.payload import DOCUMENT_KEY, FORMAT_KEY, MARK_KEY, number_keys, tokens_key
+from agora_core.stores.qdrant.payload import (
+    DOCUMENT_KEY,
+    FORMAT_KEY,
+    LENGTH_KEY,
+    MARK_KEY,
+    context_of,
+    number_keys,
+    tokens_key,
+)
 from agora_core.stores.qdrant.requests import Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 
@@ -21,6 +29,7 @@ _log: Final = logging.getLogger(__name__)
 
 # Under this name a collection's own metadata says how its text was indexed.
 METADATA_KEY: Final = "agora_text"
+_TEXT_REMEDY: Final = "Open it with that tokenizer, or call index_texts() to index it with this one"
 # Each indexed key costs memory and is built for every point; a corpus with free-form keys must not make thousands.
 MAX_AUTOMATIC_INDEXES: Final = 64
 
@@ -76,7 +85,8 @@ def ensure(
     if differences:
         raise SchemaError(
             f"the Qdrant collection {name!r} is not as this store needs it: {'; '.join(differences)}. "
-            "Open it with the options it was made with, or use another collection"
+            "Open it with the options it was made with, use another collection, or where only the text differs call "
+            "index_texts()"
         )
     if not settings.local:
         present = set(info.payload_schema)
@@ -105,9 +115,7 @@ def create(settings: QdrantSettings, options: Mapping[str, Any]) -> Call:
     )
     arguments: dict[str, Any] = {"collection_name": settings.collection, "vectors_config": vectors}
     if settings.sparse is not None:
-        arguments["sparse_vectors_config"] = {
-            settings.sparse.vector_name: models.SparseVectorParams(modifier=models.Modifier.IDF)
-        }
+        arguments["sparse_vectors_config"] = {settings.sparse.vector_name: models.SparseVectorParams()}
         # Kept with the collection, so that one opened with another tokenizer is told apart.
         given["metadata"] = {**(given.get("metadata") or {}), METADATA_KEY: settings.sparse.fingerprint()}
     if settings.shard_key is not None:
@@ -153,8 +161,11 @@ def describe_differences(settings: QdrantSettings, params: Any) -> list[str]:
         sparse = (params.sparse_vectors or {}).get(name)
         if sparse is None:
             differences.append(f"it has no sparse vector {name!r}")
-        elif getattr(sparse.modifier, "value", sparse.modifier) != "idf":
-            differences.append(f"its sparse vector {name!r} is without the idf modifier")
+        elif getattr(sparse.modifier, "value", sparse.modifier) == "idf":
+            differences.append(
+                f"its sparse vector {name!r} is of an earlier layout, with an idf by the server; copy its "
+                "records into a new collection with scan() and upsert()"
+            )
     return differences
 
 
@@ -171,6 +182,41 @@ def describe_text_differences(settings: QdrantSettings, metadata: Any) -> list[s
     ]
 
 
+def check_text(settings: QdrantSettings) -> Steps[None]:
+    """Make sure that a collection's text was indexed as this store indexes it.
+
+    Raises:
+        SchemaError: it was not; both ways are named.
+    """
+    info = yield Call("get_collection", {"collection_name": settings.collection})
+    differences = describe_text_differences(settings, getattr(info.config, "metadata", None))
+    if differences:
+        raise SchemaError(f"the Qdrant collection {settings.collection!r}: {'; '.join(differences)}. {_TEXT_REMEDY}")
+
+
+def index_texts(settings: QdrantSettings) -> Steps[int]:
+    """Index every text anew with this store's tokenizer, and keep that with the collection. Return how many."""
+    encoder = settings.sparse
+    if encoder is None:
+        return 0
+    name = settings.collection
+    unfinished = {METADATA_KEY: {**encoder.fingerprint(), "tokenizer": "(being indexed)"}}
+    yield Call("update_collection", {"collection_name": name, "metadata": unfinished})
+    indexed, offset = 0, None
+    while True:
+        points, offset = yield requests.scroll(settings, None, requests.PASSAGE_FIELDS, offset)
+        mine = [point for point in points if "id" in (point.payload or {})]
+        texts = [indexed_text(p.payload["text"], context_of(p.payload)) for p in mine]
+        made = {str(p.id): one for p, one in zip(mine, encoder.documents(texts), strict=True)}
+        if made:
+            yield requests.update(settings, requests.text_operations(settings, encoder.vector_name, made))
+        indexed += len(made)
+        if offset is None:
+            break
+    yield Call("update_collection", {"collection_name": name, "metadata": {METADATA_KEY: encoder.fingerprint()}})
+    return indexed
+
+
 def base_indexes(settings: QdrantSettings) -> list[Call]:
     """Return the requests for the payload indexes that every collection has."""
     schema = qdrant_models().PayloadSchemaType
@@ -178,6 +224,7 @@ def base_indexes(settings: QdrantSettings) -> list[Call]:
         _index(settings, DOCUMENT_KEY, schema.KEYWORD),
         _index(settings, FORMAT_KEY, schema.INTEGER),
         _index(settings, MARK_KEY, schema.KEYWORD),
+        *([] if settings.sparse is None else [_index(settings, LENGTH_KEY, schema.INTEGER)]),
     ]
 
 

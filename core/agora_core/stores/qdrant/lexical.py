@@ -1,35 +1,37 @@
-"""Full-text search on Qdrant by its sparse vectors, and both legs of a hybrid in one request."""
+"""Full-text search on Qdrant: exact BM25 from its sparse vectors, and the fusion with the search by embedding."""
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.fusion import Fusion, fuse
-from agora_core.keyword.analysis import AnyTokenizer
+from agora_core.keyword.analysis import AnyTokenizer, query_weights
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.registry import resolve_tokenizer
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
-from agora_core.steps import Steps
+from agora_core.steps import Steps, together
 from agora_core.stores.operations import LexicalOperations, Syntax
-from agora_core.stores.per_document import check_per_document, cut_per_document, grow
-from agora_core.stores.qdrant import programs, ranking
-from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
+from agora_core.stores.per_document import check_per_document, cut_per_document
+from agora_core.stores.qdrant import collection as collections
+from agora_core.stores.qdrant import ranking, sparse
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, compile_for_qdrant
 from agora_core.stores.qdrant.journal import View, whole
+from agora_core.stores.qdrant.payload import metadata_of
 from agora_core.stores.qdrant.sparse import SparseEncoder
 from agora_core.stores.qdrant.store import QdrantStore
-from agora_core.validation import check_min_score, check_top_k, prepare_embedding
+from agora_core.validation import RecordBatch, check_min_score, check_top_k, prepare_embedding
 
 
 class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
-    """A `QdrantStore` that also searches the text of its records, by BM25 on sparse vectors.
+    """A `QdrantStore` that also searches the text of its records, by BM25: the scores of `KeywordRetriever`.
 
-    Qdrant counts the idf over the whole collection (over each shard, on a cluster), whatever the filter. The average
-    length is fixed when the collection is made, since a sparse vector cannot follow a moving one.
+    The statistics are those of all records at the time of the query, and through `scoped` those of the scope alone. A
+    query brings the postings of its terms: a word that stands in most records of a large collection is dear.
     """
 
     def __init__(
@@ -39,29 +41,63 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         tokenizer: AnyTokenizer | str | None = None,
         k1: float = DEFAULT_K1,
         b: float = DEFAULT_B,
-        average_length: float = 128.0,
+        syntax: Syntax = "plain",
+        average_length: float | None = None,
         **options: Any,
     ) -> None:
         """Describe a store; no connection is made.
 
         Args:
             client: see `QdrantStore`.
-            tokenizer: a name for `get_tokenizer`, or a callable from text to terms; `unicode` where it is left out.
+            tokenizer: a name for `get_tokenizer`, or a callable from text to terms; `unicode` where it is left out. It
+                is kept with the collection, and only `index_texts` changes it.
             k1, b: of BM25.
-            average_length: the usual number of terms of a chunk; 128 suits chunks of 800 characters.
+            syntax: how queries are read where a call does not say; see `search_text`.
+            average_length: has no effect any more; the true average counts.
             options: those of `QdrantStore`.
 
         Raises:
             InvalidArgumentError: an argument breaks its rule.
         """
         super().__init__(client, **options)
+        if average_length is not None:
+            warnings.warn("average_length has no effect: the true average counts", DeprecationWarning, stacklevel=2)
         k1, b = check_bm25_parameters(k1, b)
-        if isinstance(average_length, bool) or not isinstance(average_length, (int, float)):
-            raise InvalidArgumentError(f"average_length must be a number, got {type(average_length).__name__}")
-        if not 0 < average_length < math.inf:
-            raise InvalidArgumentError(f"average_length must be finite and above 0, got {average_length!r}")
-        self._encoder = SparseEncoder(resolve_tokenizer(tokenizer), k1, b, float(average_length))
+        self._syntax = check_syntax(syntax)
+        self._encoder = SparseEncoder(resolve_tokenizer(tokenizer), k1, b)
         self._settings = replace(self._settings, sparse=self._encoder)
+        self._text_checked = False
+
+    def index_texts(self) -> int:
+        """Index the text of every record anew with this store's tokenizer. Return how many there are.
+
+        Until it has ended no store opens the collection; when it was interrupted it is called again.
+        """
+        return self._run(self._index_texts())
+
+    async def aindex_texts(self) -> int:
+        """Async twin of `index_texts`."""
+        return await self._arun(self._index_texts())
+
+    def _index_texts(self) -> Steps[int]:
+        indexed = yield from collections.index_texts(self._settings)
+        self._text_checked = True
+        return indexed
+
+    def _ready(self) -> Steps[None]:
+        """Make sure, once, that the collection's text was indexed with this tokenizer."""
+        if not self._text_checked:
+            yield from collections.check_text(self._settings)
+            self._text_checked = True
+
+    def _write(self, batch: RecordBatch, bound: CompiledFilter | None) -> Steps[int]:
+        if len(batch):
+            yield from self._ready()
+        return (yield from super()._write(batch, bound))
+
+    def _replace(self, documents: list[str], batch: RecordBatch, bound: CompiledFilter | None) -> Steps[int]:
+        yield from self._ready()
+        return (yield from super()._replace(documents, batch, bound))
 
     def _search_text(
         self,
@@ -72,35 +108,44 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         per_document: int | None,
         syntax: Syntax | None,
     ) -> Steps[list[Passage]]:
-        text, most, compiled = _check_query(query), check_top_k(top_k), compile_for_qdrant(filter)
-        floor, each = check_min_score(min_score), check_per_document(per_document)
-        return self._text(text, compiled, most, floor, each)
+        return self._text(
+            self._asked(query, syntax),
+            _scope(filter),
+            compile_for_qdrant(filter),
+            check_top_k(top_k),
+            check_min_score(min_score),
+            check_per_document(per_document),
+        )
+
+    def _asked(self, query: Any, syntax: Syntax | None) -> dict[str, float]:
+        if not isinstance(query, str):
+            raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")
+        check_syntax(self._syntax if syntax is None else syntax)
+        return query_weights(self._encoder.tokenizer, query)
 
     def _text(
-        self, text: str, compiled: CompiledFilter, most: int, floor: float | None, each: int | None
+        self,
+        asked: dict[str, float],
+        scope: CompiledFilter,
+        compiled: CompiledFilter,
+        wanted: int,
+        floor: float | None,
+        each: int | None,
     ) -> Steps[list[Passage]]:
-        if compiled.denies:
+        if compiled.denies or scope.denies or not asked:
             return []
-        leg = yield from grow(lambda n: self._lexical_leg(text, compiled, n), top_k=most, per_document=each)
-        return leg if floor is None else [passage for passage in leg if passage.score >= floor]
-
-    def _lexical_leg(self, query: str, compiled: CompiledFilter, top_k: int) -> Steps[list[Passage]]:
-        terms = self._encoder.query_weights(query)
-        if not terms:
-            return []
+        yield from self._ready()
+        accept = self._encoder.holds_any(asked)
 
         def read(view: View) -> Steps[list[Passage]]:
-            hits = yield from ranking.ranked(
-                self._settings,
-                self._encoder.query(terms),
-                compiled,
-                top_k,
-                view,
-                using=self._encoder.vector_name,
-                score=ranking.plain_score,
-                accept=self._encoder.holds_any(terms),
-            )
-            return ranking.passages_of(hits)
+            hits = yield from sparse.ranking(self._settings, self._encoder, asked, scope, compiled, view)
+            if floor is not None:
+                hits = [hit for hit in hits if hit[0] >= floor]
+            best = yield from sparse.read(self._settings, hits, compiled, view, accept, wanted, each)
+            return [
+                Passage(payload["id"], payload["text"], score, payload.get("source"), metadata_of(payload))
+                for score, payload in best
+            ]
 
         return (yield from whole(self._settings, read))
 
@@ -118,42 +163,44 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         per_document: int | None,
         syntax: Syntax | None,
     ) -> Steps[list[Passage]]:
-        text, vector = _check_query(query), prepare_embedding(embedding, dimension=self.dimension)
-        most, compiled = check_top_k(top_k), compile_for_qdrant(filter)
+        asked, vector = self._asked(query, syntax), prepare_embedding(embedding, dimension=self.dimension)
+        most, scope, compiled = check_top_k(top_k), _scope(filter), compile_for_qdrant(filter)
         floor, each = check_min_score(min_score), check_per_document(per_document)
         fetched = max(check_top_k(fetch_top_k, argument="fetch_top_k"), most)
         # Fused once with nothing: a wrong k, weight or fusion is refused before anything is asked.
         fuse([[], []], fusion=fusion, k=k, weights=weights)
-        return self._hybrid(text, vector, compiled, most, fetched, k, weights, fusion, floor, each)
 
-    def _hybrid(
-        self,
-        text: str,
-        vector: Any,
-        compiled: CompiledFilter,
-        most: int,
-        fetched: int,
-        k: float,
-        weights: Sequence[float] | None,
-        fusion: Fusion,
-        floor: float | None,
-        each: int | None,
-    ) -> Steps[list[Passage]]:
-        if compiled.denies:
+        def legs(count: int) -> list[Steps[list[Passage]]]:
+            dense = ranking.search(self._settings, vector, compiled, count, None)
+            return [dense, self._text(asked, scope, compiled, count, None, None)]
+
+        def hybrid() -> Steps[list[Passage]]:
+            count = fetched
+            while not compiled.denies:
+                lists = yield from together(legs(count))
+                fused = fuse(lists, fusion=fusion, k=k, weights=weights)
+                kept = [p for p in cut_per_document(fused, each) if floor is None or p.score >= floor][:most]
+                if each is None or len(kept) >= most or all(len(found) < count for found in lists):
+                    return kept
+                count *= 4
             return []
-        while True:
-            dense = ranking.search(self._settings, vector, compiled, fetched, None)
-            lexical = self._lexical_leg(text, compiled, fetched)
-            # Qdrant's own fusion keeps neither first-seen order among ties nor ties by id within a list.
-            lists = yield from programs.in_one_request(self._settings, [dense, lexical])
-            fused = fuse(lists, fusion=fusion, k=k, weights=weights)
-            kept = [p for p in cut_per_document(fused, each) if floor is None or p.score >= floor][:most]
-            if each is None or len(kept) >= most or all(len(found) < fetched for found in lists):
-                return kept
-            fetched *= 4
+
+        return hybrid()
 
 
-def _check_query(query: Any) -> str:
-    if not isinstance(query, str):
-        raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")
-    return query
+def check_syntax(syntax: Any) -> Syntax:
+    """Return a syntax.
+
+    Raises:
+        InvalidArgumentError: it is not `plain` or `web`.
+    """
+    if syntax not in ("plain", "web"):
+        raise InvalidArgumentError(f"syntax must be 'plain' or 'web', got {syntax!r}")
+    checked: Syntax = syntax
+    return checked
+
+
+def _scope(filter: AnyFilter | None) -> CompiledFilter:
+    """Return the part of a filter whose statistics count: that of the views it came through, all records without."""
+    scope = getattr(filter, "scope", None)
+    return NO_FILTER if scope is None else compile_for_qdrant(scope)

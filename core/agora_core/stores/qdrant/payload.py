@@ -10,7 +10,8 @@ token of the key's exact value, one for each member of a list, one for its JSON 
 below it. `n` is the value where it is a number, `p` the numbers below it, for native ranges, each as the two integers
 of `number_parts`. Tokens are built from canonical JSON, so two values share one exactly when they are equal as JSON:
 equality on Qdrant needs no rule of its own, and a scalar never meets a list. `x` holds, as text, the values whose
-floats the engine may change; `c` is there where a record has a context.
+floats the engine may change; `c` is there where a record has a
+context, `l` is the length of an indexed text, `m` a mark (see `journal`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ FORMAT_KEY: Final = "agora.v"
 MARK_KEY: Final = "agora.m"
 TEXTS_KEY: Final = "agora.x"
 CONTEXT_KEY: Final = "agora.c"
+LENGTH_KEY: Final = "agora.l"
 DOCUMENT_KEY: Final = "documentId"
 
 _TYPE_LETTERS: Final[Mapping[JsonType, str]] = {

@@ -69,9 +69,11 @@ def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
     points = []
     for n, record_id in enumerate(batch.ids):
         vector: Any = dense[n]
-        if settings.sparse is not None and sparse is not None and sparse[n] is not None:
-            vector = {"": dense[n], settings.sparse.vector_name: sparse[n]}
         payload = point_payload(record_id, batch.texts[n], batch.sources[n], batch.metadata[n], batch.contexts[n])
+        if settings.sparse is not None and sparse is not None:
+            counts, payload["agora"]["l"] = sparse[n]
+            if counts is not None:
+                vector = {"": dense[n], settings.sparse.vector_name: counts}
         points.append(models.PointStruct(id=chunk_id_to_point_id(record_id), vector=vector, payload=payload))
     return points
 
@@ -196,6 +198,21 @@ def insert(settings: QdrantSettings, identity: str, payload: Mapping[str, Any]) 
     return models.UpsertOperation(upsert=models.PointsList(points=[point], update_filter=nobody, **shard))
 
 
+def text_operations(settings: QdrantSettings, name: str, made: Mapping[str, tuple[Any, int]]) -> list[Any]:
+    """Return the operations that write the sparse vector and the length of points, by their ids."""
+    models = qdrant_models()
+    shard = {} if settings.shard_key is None else {"shard_key": settings.shard_key}
+    full = [models.PointVectors(id=i, vector={name: counts}) for i, (counts, _) in made.items() if counts is not None]
+    empty = [point_id for point_id, (counts, _) in made.items() if counts is None]
+    operations = [set_payload(settings, {"l": length}, "agora", ids=[i]) for i, (_, length) in made.items()]
+    if full:
+        operations.append(models.UpdateVectorsOperation(update_vectors=models.UpdateVectors(points=full, **shard)))
+    if empty:
+        gone = models.DeleteVectors(points=empty, vector=[name], **shard)
+        operations.append(models.DeleteVectorsOperation(delete_vectors=gone))
+    return operations
+
+
 def matches(key: str, values: Sequence[Any]) -> Any:
     """Return the condition that a payload field has one of these values."""
     models = qdrant_models()
@@ -256,6 +273,22 @@ def count(settings: QdrantSettings, condition: Any) -> Call:
             "count_filter": condition,
             "exact": True,
             "shard_key_selector": settings.shard_key,
+        },
+    )
+
+
+def facet(settings: QdrantSettings, key: str, condition: Any, *, limit: int) -> Call:
+    """Count how often each value of a payload field occurs among the points that satisfy a Filter, exactly."""
+    return Call(
+        "facet",
+        {
+            "collection_name": settings.collection,
+            "key": key,
+            "facet_filter": condition,
+            "limit": limit,
+            "exact": True,
+            "shard_key_selector": settings.shard_key,
+            **settings.read_options,
         },
     )
 

@@ -20,6 +20,10 @@ _DISTANCES: Final = {"cosine": "Cosine", "l2": "Euclid", "inner": "Dot"}
 _COLLECTION_NAME: Final = re.compile(r'[^<>:"/\\|?*\x00-\x1f]{1,255}\Z')
 
 
+VECTOR_NAME: Final = "text"
+"""The name of the sparse vector of a text."""
+
+
 @dataclass(frozen=True, slots=True)
 class QdrantSettings:
     """Everything a request needs to know beside its own arguments; checked by `checked_settings`."""

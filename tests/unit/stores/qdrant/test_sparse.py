@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agora_core.keyword.analysis import passage_terms
-from agora_core.keyword.bm25 import bm25_term_score
 from agora_core.keyword.registry import get_tokenizer
 from agora_core.stores.qdrant.sparse import SparseEncoder, term_index
 
-ENCODER = SparseEncoder(get_tokenizer("unicode"), 1.5, 0.75, 128.0)
+ENCODER = SparseEncoder(get_tokenizer("unicode"), 1.5, 0.75)
 
 
 def colliding_terms() -> tuple[str, str]:
@@ -34,33 +32,28 @@ def test_places_never_change() -> None:
 
 
 @given(st.text(max_size=40))
-def test_weights_are_bm25_without_idf(text: str) -> None:
+def test_values_are_counts(text: str) -> None:
     terms = get_tokenizer("ascii")(text)
-    weights = SparseEncoder(get_tokenizer("ascii"), 1.2, 0.5, 10.0).weights(text)
-    for term in set(terms):
-        expected = bm25_term_score(terms.count(term), len(terms), 10.0, k1=1.2, b=0.5)
-        assert weights[term_index(term)] == pytest.approx(expected)
-    assert len(weights) == len(set(terms))
+    counts, length = SparseEncoder(get_tokenizer("ascii"), 1.2, 0.5).counted(text)
+    assert counts == {term_index(term): terms.count(term) for term in set(terms)}
+    assert length == len(terms)
 
 
 def test_a_text_without_terms_has_no_vector() -> None:
-    assert ENCODER.documents(["", "...", "word"])[:2] == [None, None]
+    assert ENCODER.documents(["", "...", "word"])[:2] == [(None, 0), (None, 0)]
 
 
 def test_terms_that_share_a_place_are_told_apart_on_the_text() -> None:
     one, other = colliding_terms()
-    assert ENCODER.query({one: 1.0, other: 2.0}).values == [1.0]
-    weights = ENCODER.weights(f"{one} {other}")
-    assert term_index(one) in weights
-    assert len(weights) < len(set(passage_terms(ENCODER.tokenizer, f"{one} {other}")[0]))
+    counts, _ = ENCODER.counted(f"{one} {other}")
+    assert term_index(one) in counts
+    assert len(counts) < len(set(passage_terms(ENCODER.tokenizer, f"{one} {other}")[0]))
     accept = ENCODER.holds_any([one])
-    assert accept({"text": f"about {one}"})
-    assert not accept({"text": f"about {other}"})
+    assert accept(f"about {one}")
+    assert not accept(f"about {other}")
 
 
 def test_the_fingerprint_is_json_that_tells_encoders_apart() -> None:
-    other: Any = SparseEncoder(get_tokenizer("ascii"), 1.5, 0.75, 128.0)
-    assert ENCODER.fingerprint() == {
-        "tokenizer": "unicode", "config": {}, "k1": 1.5, "b": 0.75, "average_length": 128.0,
-    }  # fmt: skip
+    other: Any = SparseEncoder(get_tokenizer("ascii"), 1.5, 0.75)
+    assert ENCODER.fingerprint() == {"tokenizer": "unicode", "config": {}, "values": "counts"}
     assert ENCODER.fingerprint() != other.fingerprint()
