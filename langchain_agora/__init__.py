@@ -6,8 +6,9 @@ extra `langchain`.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agora_core.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from langchain_agora.embeddings import AgoraEmbeddings, LangChainEmbeddingProvider
@@ -61,19 +62,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from agora_core.extras import require
-
-    module = _MODULES[name]
-    require("langchain_core", extra="langchain")
-    if module in _NEEDS:
-        package, extra = _NEEDS[module]
-        require(package, extra=extra)
-    value = getattr(importlib.import_module(f"langchain_agora.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_attributes(__name__, _MODULES, needs=("langchain_core", "langchain"), also=_NEEDS)
 
 
 def __dir__() -> list[str]:

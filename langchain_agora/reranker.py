@@ -9,7 +9,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import ConfigDict, field_validator
 
-from agora_core.calling import acall, call, offers
+from agora_core.adapting import RerankerPort, Steps, arun, offers, run, trusted_order
 from agora_core.errors import InvalidArgumentError, RerankingError
 from agora_core.metadata import clone_metadata
 from agora_core.records import Passage
@@ -60,28 +60,25 @@ class AgoraReranker(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks = None
     ) -> Sequence[Document]:
         """Return the best documents for `query`, best first."""
-        asked = _as_passages(documents)
-        return self._ranked(call(self.reranker, "rerank", query, list(asked.values()), top_k=self.top_n), documents)
+        return run(self._compressed(documents, query))
 
     async def acompress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks = None
     ) -> Sequence[Document]:
         """Async twin of `compress_documents`."""
-        asked = _as_passages(documents)
-        ranked = await acall(self.reranker, "rerank", query, list(asked.values()), top_k=self.top_n)
-        return self._ranked(ranked, documents)
+        return await arun(self._compressed(documents, query))
 
-    def _ranked(self, ranked: Sequence[Passage], documents: Sequence[Document]) -> list[Document]:
-        places = {name: place for place, name in enumerate(_as_passages(documents))}
+    def _compressed(self, documents: Sequence[Document], query: str) -> Steps[list[Document]]:
+        asked = _as_passages(documents)
+        given = list(asked.values())
+        originals = dict(zip(asked, documents, strict=True))
+        ranked = yield from RerankerPort(self.reranker).rerank(query, given, top_k=self.top_n)
         answer = []
-        for passage in ranked:
-            if passage.id not in places:
-                raise RerankingError(
-                    f"{type(self.reranker).__name__}.rerank returned the passage {passage.id!r}, which it was not given"
-                )
-            original = documents[places[passage.id]]
+        for passage in trusted_order(ranked, given, self.reranker):
+            original = originals[passage.id]
             extra = {} if self.score_key is None else {self.score_key: passage.score}
-            answer.append(Document(page_content=passage.text, id=original.id, metadata={**original.metadata, **extra}))
+            metadata = {**original.metadata, **extra}
+            answer.append(Document(page_content=original.page_content, id=original.id, metadata=metadata))
         return answer
 
 

@@ -12,14 +12,14 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from pydantic import field_validator
 
+from agora_core.adapting import cut_answer
 from agora_core.calling import acall, call, given, offers
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
-from agora_core.filters import conjoin, frozen_filter, matches_filter
+from agora_core.filters import conjoin, frozen_filter
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
-from agora_core.retrievers.base import at_least
 from agora_core.retrievers.run_scope import RunScopedRetriever
 from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.steps import Call, Steps
@@ -241,8 +241,7 @@ class LangChainRetriever(CoreRetriever):
             for passage in found:
                 for key in _OWN_KEYS:
                     (passage.metadata or {}).pop(key, None)
-        kept = [passage for passage in found if filter is None or matches_filter(passage.metadata, filter)]
-        return at_least(kept, min_score)
+        return cut_answer(found, filter=filter, min_score=min_score)
 
 
 def as_core_retriever(retriever: Any) -> Retriever:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from agora_core.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from llamaindex_agora.access import AccessFilterPostprocessor
@@ -51,13 +52,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from agora_core.extras import require
-
-    require("llama_index.core", extra="llamaindex")
-    return getattr(importlib.import_module(f"llamaindex_agora.{_MODULES[name]}"), name)
+__getattr__ = lazy_attributes(__name__, _MODULES, needs=("llama_index.core", "llamaindex"))
 
 
 def __dir__() -> list[str]:

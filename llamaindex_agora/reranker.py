@@ -12,7 +12,7 @@ from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRan
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agora_core.calling import acall, call, given
+from agora_core.adapting import RerankerPort, Steps, arun, run, trusted_order
 from agora_core.errors import RerankingError
 from agora_core.records import Passage
 from agora_core.validation import check_top_k
@@ -55,19 +55,24 @@ class AgoraReranker(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if not nodes:
             return []
-        query = self._start(nodes, query_bundle)
-        passages = [node_to_passage(node) for node in nodes]
-        return self._end(nodes, call(self._reranker, "rerank", query.query_str, passages, **given(top_k=self.top_n)))
+        return run(self._ranked(nodes, query_bundle))
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         if not nodes:
             return []
+        return await arun(self._ranked(nodes, query_bundle))
+
+    def _ranked(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None) -> Steps[list[NodeWithScore]]:
         query = self._start(nodes, query_bundle)
         passages = [node_to_passage(node) for node in nodes]
-        ranked = await acall(self._reranker, "rerank", query.query_str, passages, **given(top_k=self.top_n))
-        return self._end(nodes, ranked)
+        answer = yield from RerankerPort(self._reranker).rerank(query.query_str, passages, top_k=self.top_n)
+        own = {node.node.node_id: node.node for node in nodes}
+        chosen = trusted_order(answer, passages, self._reranker)
+        ranked = [NodeWithScore(node=own[passage.id], score=passage.score) for passage in chosen]
+        dispatcher.event(ReRankEndEvent(nodes=ranked))
+        return ranked
 
     def _start(self, nodes: list[NodeWithScore], query: QueryBundle | None) -> QueryBundle:
         if query is None:
@@ -76,15 +81,6 @@ class AgoraReranker(BaseNodePostprocessor):
         top_n = len(nodes) if self.top_n is None else self.top_n
         dispatcher.event(ReRankStartEvent(query=query, nodes=nodes, top_n=top_n, model_name=model))
         return query
-
-    def _end(self, nodes: list[NodeWithScore], passages: Sequence[Passage]) -> list[NodeWithScore]:
-        own = {node.node.node_id: node.node for node in nodes}
-        unknown = [passage.id for passage in passages if passage.id not in own]
-        if unknown:
-            raise RerankingError(f"the reranker answered with the passage {unknown[0]!r}, which it was not given")
-        ranked = [NodeWithScore(node=own[passage.id], score=passage.score) for passage in passages]
-        dispatcher.event(ReRankEndEvent(nodes=ranked))
-        return ranked
 
 
 class LlamaIndexReranker:

@@ -14,7 +14,7 @@ CORE = ROOT / "core" / "agora_core"
 
 # From the top down; an arrow goes to a lower floor.
 FLOORS = (
-    ("evaluation", "testing"),
+    ("adapting", "evaluation", "testing"),
     ("media", "retrievers", "sync"),
     ("ingestion",),
     ("ingestion_plan", "stores.memory", "stores.postgres", "stores.qdrant"),

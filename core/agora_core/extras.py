@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agora_core.errors import MissingExtraError
@@ -21,3 +22,33 @@ def require(module: str, *, extra: str) -> Any:
             f"the package {module.partition('.')[0]!r} is needed here and could not be imported; "
             f"install it with: pip install 'agora-retrieval[{extra}]'"
         ) from error
+
+
+def lazy_attributes(
+    package: str,
+    modules: Mapping[str, str],
+    *,
+    needs: tuple[str, str],
+    also: Mapping[str, tuple[str, str]] | None = None,
+) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports its modules when their names are first used.
+
+    Args:
+        package: its `__name__`.
+        modules: for each public name the module of the package that has it.
+        needs: the package that all of them need, and the extra that installs it.
+        also: for some modules another package and its extra.
+    """
+
+    def lazily(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = modules[name]
+        for needed in (needs, (also or {}).get(module)):
+            if needed is not None:
+                require(needed[0], extra=needed[1])
+        value = getattr(importlib.import_module(f"{package}.{module}"), name)
+        vars(importlib.import_module(package))[name] = value
+        return value
+
+    return lazily

@@ -53,3 +53,23 @@ def in_order(passages: Sequence[Passage], scores: Sequence[float], top_k: int | 
     if top_k is not None:
         order = order[:top_k]
     return [with_score(passages[position], values[position]) for position in order]
+
+
+def trusted_order(ranked: Iterable[Any], candidates: Sequence[Passage], reranker: object) -> list[Passage]:
+    """Return the candidates in a reranker's order with its scores; nothing else of its answer is used.
+
+    Raises:
+        RerankingError: the answer names a passage that was not given. It has not passed the filter.
+    """
+    known = {candidate.id: candidate for candidate in candidates}
+    chosen: dict[str, Passage] = {}
+    for passage in ranked:
+        name = getattr(passage, "id", None)
+        if not isinstance(name, str) or name not in known:
+            raise RerankingError(
+                f"{type(reranker).__name__}.rerank returned the passage {name!r}, "
+                "which it was not given; it must return passages of its candidates"
+            )
+        if name not in chosen:
+            chosen[name] = with_score(known[name], passage.score)
+    return list(chosen.values())

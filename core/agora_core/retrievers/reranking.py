@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from agora_core.errors import InvalidArgumentError, RerankingError
+from agora_core.errors import InvalidArgumentError
 from agora_core.filters import Expression
 from agora_core.metadata import with_score
 from agora_core.protocols import AnyFilter, Reranker, Retriever
 from agora_core.records import Passage
+from agora_core.rerankers.ordering import trusted_order
 from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope
 from agora_core.retrievers.explanation import recording
 from agora_core.retrievers.ports import RerankerPort, RetrieverPort
@@ -83,26 +84,6 @@ class RerankingRetriever(BaseRetriever):
     def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
         holds = getattr(self.base, "_holds", None)
         return set() if holds is None else (yield from holds(ids, scope))
-
-
-def trusted_order(ranked: Iterable[Any], candidates: Sequence[Passage], reranker: object) -> list[Passage]:
-    """Return the candidates in a reranker's order with its scores; nothing else of its answer is used.
-
-    Raises:
-        RerankingError: the answer names a passage that was not given. It has not passed the filter.
-    """
-    known = {candidate.id: candidate for candidate in candidates}
-    chosen: dict[str, Passage] = {}
-    for passage in ranked:
-        name = getattr(passage, "id", None)
-        if not isinstance(name, str) or name not in known:
-            raise RerankingError(
-                f"{type(reranker).__name__} returned the passage {name!r}, "
-                "which is none of its candidates; it must return passages it was given"
-            )
-        if name not in chosen:
-            chosen[name] = with_score(known[name], passage.score)
-    return list(chosen.values())
 
 
 def _blended(candidates: Sequence[Passage], ranked: Sequence[Passage], blend: float) -> list[Passage]:

@@ -357,3 +357,15 @@ def test_the_splitter_cuts_by_a_chunker_of_the_core() -> None:
     ]
     with pytest.raises(InvalidArgumentError, match="give them to chunker= itself"):
         AgoraTextSplitter(chunk_size=10, overlap=1, chunker=MarkdownChunker())
+
+
+def test_a_reranker_changes_no_text_of_a_document(run: Run) -> None:
+    """Kind: an object trusted with all of a record because it named the id."""
+
+    class Rewriting:
+        def rerank(self, query: str, passages: Any, *, top_k: Any = None) -> list[Passage]:
+            return [Passage(p.id, "other", 1.0, None, {"tenant": "b"}) for p in passages]
+
+    ranked = run(AgoraReranker(reranker=Rewriting()), "compress_documents", found(), "x")
+    assert [document.page_content for document in ranked] == [document.page_content for document in found()]
+    assert all("tenant" not in document.metadata for document in ranked)

@@ -56,7 +56,7 @@ async def test_a_reranker_that_does_not_cut_is_cut() -> None:
 async def test_a_passage_from_elsewhere_is_refused() -> None:
     """It has not passed the filter that the base was given."""
     made = RerankingRetriever(Static(WORDS), Answers([Passage("secret", "text", 9.0)]))
-    with pytest.raises(RerankingError, match="Answers returned the passage 'secret', which is none of its candidates"):
+    with pytest.raises(RerankingError, match=r"Answers\.rerank returned the passage 'secret', which it was not given"):
         made.retrieve("q")
     with pytest.raises(RerankingError):
         await made.aretrieve("q")
@@ -84,3 +84,31 @@ def test_refuses_bad_arguments() -> None:
 def test_composes() -> None:
     inner = RerankingRetriever(Static(WORDS), FakeReranker())
     assert [one.id for one in RerankingRetriever(inner, FakeReranker()).retrieve("gamma", top_k=1)] == ["c"]
+
+
+class Rewriting:
+    """Returns what it was given with another text, source and metadata, and one passage twice."""
+
+    def rerank(self, query: str, passages: Any, *, top_k: int | None = None) -> list[Passage]:
+        return [
+            Passage(p.id, "other text", float(n), "evil.md", {"tenant": "b"})
+            for n, p in enumerate([*passages, passages[0]])
+        ]
+
+
+def test_only_order_and_scores_are_the_rerankers() -> None:
+    """Kind: an object trusted with all of a record because it named the id."""
+    given = [Passage("a", "one", 0.9, "a.md", {"tenant": "a"}), Passage("b", "two", 0.8, None, {"tenant": "a"})]
+
+    class Base:
+        def retrieve(self, query: str, *, top_k: int = 5, filter: Any = None, min_score: Any = None) -> list[Passage]:
+            return given
+
+    found = RerankingRetriever(Base(), Rewriting()).retrieve("q")
+    assert [(p.id, p.text, p.source, p.metadata, p.score) for p in found] == [
+        ("a", "one", "a.md", {"tenant": "a"}, 0.0),
+        ("b", "two", None, {"tenant": "a"}, 1.0),
+    ]
+    blended = RerankingRetriever(Base(), Rewriting(), blend=0.25).retrieve("q")
+    assert [(p.id, p.score) for p in blended] == [("a", 0.75), ("b", 0.25)]
+    assert [p.id for p in RerankingRetriever(Base(), Rewriting(), blend=0).retrieve("q")] == ["a", "b"]
