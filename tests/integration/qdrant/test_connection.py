@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -292,3 +295,86 @@ async def test_clients_of_two_places_are_refused(server: RestServer) -> None:
         QdrantStore(local, api_key="secret")
     await remote.close()
     local.close()
+
+
+def test_a_folder_is_shared_in_a_process(tmp_path: Path) -> None:
+    first = QdrantStore(tmp_path / "q", collection="c", dimension=2)
+    second = QdrantStore(str(tmp_path / "." / "q"), collection="c", dimension=2)
+    first.ensure_collection()
+    first.upsert([RECORD])
+    assert second.count() == 1
+    first.close()
+    assert second.count() == 1
+    second.close()
+    with QdrantStore(tmp_path / "q", collection="c", dimension=2) as third:
+        assert third.count() == 1
+
+
+# qdrant-client leaves the lock file open when it refuses.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_folder_of_another_process_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    code = (
+        "import sys; from agora_core import QdrantStore\n"
+        "store = QdrantStore(sys.argv[1], collection='c', dimension=2); store.ensure_collection()\n"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(  # our own code
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        store = QdrantStore(tmp_path, collection="c", dimension=2)
+        with pytest.raises(StoreUnavailableError, match=r"open in another process.*run a Qdrant server"):
+            store.count()
+    finally:
+        other.communicate()
+    assert store.count() == 0
+    store.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+def test_a_forked_child_has_clients_of_its_own(server: RestServer, store: QdrantStore) -> None:
+    """Process state inherited by a fork: both would read each other's answers."""
+    store.upsert([RECORD])
+    options: dict[str, Any] = {**CLIENT_OPTIONS}
+    given = QdrantClient(server.url, **options)
+    handed = QdrantStore(given, dimension=2)
+    before = store._connection.sync_client(), handed._connection.sync_client()
+    assert handed.count() == 1
+    child = os.fork()
+    if child == 0:
+        try:
+            after = store._connection.sync_client(), handed._connection.sync_client()
+            fine = not any(a is b for a, b in zip(after, before, strict=True))
+            fine = fine and store.count() == 1 and handed.count() == 1
+            os._exit(0 if fine else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (store._connection.sync_client(), handed._connection.sync_client()) == before
+    assert store.count() == handed.count() == 1
+    given.close()
+
+
+def test_requests_are_bounded_by_bytes_and_halved_where_they_are_too_large(
+    server: RestServer, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    big = [VectorRecord(f"a{n}#0", "x" * 3_000_000, [1, 0]) for n in range(7)]
+    store.upsert(big)
+    assert [len(body["points"]) for body in server.asked("PUT", "/points")] == [2, 2, 2, 1]
+    run_call = store._connection._call
+
+    class TooLargeError(Exception):
+        status_code = 413
+
+    def strict(client: Any, call: Call) -> Any:
+        if call.method == "upsert" and sum(len(p.payload["text"]) for p in call.arguments["points"]) > 40:
+            store._connection._wait_after(TooLargeError(), 0, call)
+        return run_call(client, call)
+
+    monkeypatch.setattr(store._connection, "_call", strict)
+    assert store.upsert([VectorRecord(f"b#{n}", "x" * 15, [1, 0]) for n in range(9)]) == 9
+    assert store.count() == 16
+    with pytest.raises(InvalidArgumentError, match="'c' is larger than the Qdrant server takes"):
+        store.upsert([VectorRecord("c", "x" * 50, [1, 0])])

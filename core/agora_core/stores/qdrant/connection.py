@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 import time
@@ -34,9 +35,31 @@ _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDiction
 _locks_guard = threading.Lock()
 
 
+# Folders that are open in this process: the client, and how many stores use it.
+_folders: dict[str, tuple[Any, int]] = {}
+_connections: weakref.WeakSet[QdrantConnection] = weakref.WeakSet()
+# Clients of a parent process are never used here again, and never closed either.
+_inherited: list[Any] = []
+
+
 def _lock_of(client: Any) -> threading.RLock:
     with _locks_guard:
         return _locks.setdefault(client, threading.RLock())
+
+
+def _after_fork() -> None:
+    """Give a forked child clients of its own: two processes that use one connection read each other's answers."""
+    global _locks_guard
+    _locks_guard = threading.Lock()
+    _locks.clear()
+    _inherited.extend(client for client, _ in _folders.values())
+    _folders.clear()
+    for connection in list(_connections):
+        connection.forget_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class QdrantConnection:
@@ -69,11 +92,28 @@ class QdrantConnection:
         if client is None and async_client is None:
             raise InvalidArgumentError("client is missing; give a QdrantClient, a URL, a path or ':memory:'")
         self._given_async_is_taken = False
+        self._folder: str | None = None
         if isinstance(client, (str, PathLike)):
             self._take_place(fspath(client))
         elif client is not None:
             self._take_client(client)
         self._async_is_local = self._has_local_async_client()
+        _connections.add(self)
+
+    def forget_parent(self) -> None:
+        """Drop, in a forked child, what belongs to its parent; the next use opens anew. The parent's stays as it is."""
+        self._guard = threading.Lock()
+        _inherited.append((self._client, dict(self._async_clients)))
+        self._async_clients = {}
+        if self._given_async is not None and not self._async_is_local:
+            self._given_async_is_taken = True
+        if self._client is None or (self.local and self._folder is None):
+            # What is kept in memory was copied with the process.
+            return
+        if self._open is None:
+            given = self._client
+            self._open = lambda: type(given)(**given.init_options)
+        self._client = None
 
     def _has_local_async_client(self) -> bool:
         if self._given_async is None:
@@ -103,9 +143,43 @@ class QdrantConnection:
         if any(value is not None for value in self._options.values()):
             given = sorted(name for name, value in self._options.items() if value is not None)
             raise InvalidArgumentError(f"{', '.join(given)} has no meaning for local mode; leave it out")
-        where = {"location": place} if place == ":memory:" else {"path": place}
+        if place != ":memory:":
+            self._folder = os.path.realpath(place)
+            self._open = lambda: self._shared_folder(place)
+            return
         # The lock below makes it safe; sqlite only knows the thread it was opened in.
-        self._open = lambda: self._new("QdrantClient", **where, force_disable_check_same_thread=True)
+        self._open = lambda: self._new("QdrantClient", location=place, force_disable_check_same_thread=True)
+
+    def _shared_folder(self, place: str) -> Any:
+        """Open a folder, or share the client of another store of this process."""
+        folder = self._folder or place
+        with _locks_guard:
+            client, users = _folders.get(folder, (None, 0))
+            if client is None:
+                try:
+                    client = self._new("QdrantClient", path=place, force_disable_check_same_thread=True)
+                except RuntimeError as error:
+                    if "already accessed" not in str(error):
+                        raise
+                    raise StoreUnavailableError(
+                        f"the folder {place!r} is open in another process (or in a QdrantClient of this one, which can "
+                        "be given to the store instead of the folder); close it there, or run a Qdrant server and "
+                        "give its URL: a folder serves one process at a time"
+                    ) from error
+            _folders[folder] = (client, users + 1)
+            return client
+
+    def _release_folder(self, client: Any) -> bool:
+        """Say whether nobody uses the client of a folder any more."""
+        if self._folder is None:
+            return True
+        with _locks_guard:
+            known, users = _folders.get(self._folder, (client, 1))
+            if known is client and users > 1:
+                _folders[self._folder] = (client, users - 1)
+                return False
+            _folders.pop(self._folder, None)
+            return True
 
     def _take_client(self, client: Any) -> None:
         package = require("qdrant_client", extra="qdrant")
@@ -254,8 +328,9 @@ class QdrantConnection:
             if self._open is None or client is None:
                 return
             self._client = None
-        with _lock_of(client) if self.local else nullcontext():
-            client.close()
+        if self._release_folder(client):
+            with _lock_of(client) if self.local else nullcontext():
+                client.close()
 
     async def aclose(self) -> None:
         """Close what this store opened itself, with the async client of the running loop."""
