@@ -32,7 +32,7 @@ from psycopg import sql
 
 from agora_core import PgLexicalVectorStore, PgVectorStore
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, copy_rows, one_vector
-from agora_core.stores.postgres.running import teach
+from agora_core.stores.postgres.session import teach
 from agora_core.validation import prepare_records
 from tests.benchmarks.page import write_section
 from tests.benchmarks.vector_data import DIMENSION, Corpus, tokens_of

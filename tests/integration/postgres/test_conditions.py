@@ -15,8 +15,8 @@ from psycopg import sql
 from agora_core import any_of, field, matches_filter, not_
 from agora_core.filters import compile_filter
 from agora_core.stores.postgres.conditions import compile_condition
-from agora_core.stores.postgres.json_text import to_json_text
 from agora_core.stores.postgres.layout import Layout, PgVectorColumns
+from agora_core.stores.postgres.rows import to_json_text
 from agora_core.stores.postgres.schema import document_id_of_sql, tokens_function
 from agora_core.stores.postgres.tokens import metadata_tokens
 from tests.unit import generated

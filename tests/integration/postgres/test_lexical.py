@@ -22,7 +22,7 @@ from agora_core import (
     retrievers,
 )
 from agora_core.errors import InvalidArgumentError
-from agora_core.stores.postgres import running
+from agora_core.stores.postgres import session
 
 TEXTS = [
     "the heat pump heats the house",
@@ -182,13 +182,13 @@ def test_both_legs_are_one_statement_also_behind_an_index(make_store: Any, monke
     ]
     store.search_hybrid("word7", vector, top_k=3)
     sent: list[str] = []
-    original = running.execute
+    original = session.execute
 
     def listen(cursor: Any, request: Any) -> Any:
         sent.append(request.text)
         return original(cursor, request)
 
-    monkeypatch.setattr(running, "execute", listen)
+    monkeypatch.setattr(session, "execute", listen)
     assert store.search_hybrid("word7 common", vector, top_k=10) == expected
     assert len(sent) == 1
 

@@ -10,10 +10,11 @@ import pytest
 
 from agora_core import PgLexicalVectorStore, field
 from agora_core.filters import compile_filter
+from agora_core.steps import Steps
 from agora_core.stores.postgres import search, statements, text_search
 from agora_core.stores.postgres.connections import Operation
-from agora_core.stores.postgres.requests import Statement, Steps
 from agora_core.stores.postgres.rows import Vector, one_vector
+from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.statements import Target
 from agora_core.stores.postgres.text_query import parse_text_query
 from agora_core.validation import prepare_embedding
@@ -32,7 +33,7 @@ def store(pg_conninfo: str, big_table: str) -> Iterator[PgLexicalVectorStore]:
 
 @pytest.fixture(scope="module")
 def target(store: PgLexicalVectorStore) -> Target:
-    found: Target = store._connections.run(Operation(store._operations.target))
+    found: Target = store._connections.run(Operation(store._known_target))
     return found
 
 

@@ -103,15 +103,15 @@ def test_an_adopted_table_is_right_at_once_and_fast_after_one_statement(
         assert [r.id for r in store.scan()] == [r.id for r in plain.scan()]
 
     compare()
-    assert store._operations._target[0].catalog.tokens is None
+    assert store._target[0].catalog.tokens is None
     admin.execute(sql.SQL("CREATE INDEX ON {} USING gin (meta jsonb_path_ops)").format(sql.Identifier(fresh_name)))
     store.ensure_schema()
     compare()
-    assert store._operations._target[0].catalog.has_containment_index("meta")
+    assert store._target[0].catalog.has_containment_index("meta")
     admin.execute(store.adoption_statement())
     store.ensure_schema()
     compare()
-    catalog = store._operations._target[0].catalog
+    catalog = store._target[0].catalog
     assert (catalog.tokens, catalog.document_id, catalog.text_search) == ("tokens", "document_id", "text_search")
     # Columns that are none of ours keep their values.
     assert admin.execute(sql.SQL("SELECT count(added) FROM {}").format(sql.Identifier(fresh_name))).fetchone()[0] > 0
@@ -234,17 +234,17 @@ def test_hostile_input_is_never_executed_and_never_in_a_statement(
     make_store: Any, pg_conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every statement that is sent is the same for hostile values and for harmless ones."""
-    from agora_core.stores.postgres import running
+    from agora_core.stores.postgres import session
 
     store = make_store(lexical=True)
-    original = running.execute
+    original = session.execute
     sent: list[str] = []
 
     def listen(cursor: Any, request: Any) -> Any:
         sent.append(request.text)
         return original(cursor, request)
 
-    monkeypatch.setattr(running, "execute", listen)
+    monkeypatch.setattr(session, "execute", listen)
 
     def everything(word: str) -> list[str]:
         sent.clear()
@@ -276,7 +276,7 @@ def test_hostile_input_is_never_executed_and_never_in_a_statement(
 
 
 def index_of(store: Any) -> Index | None:
-    found: Index | None = store._operations._target[0].catalog.vector_index
+    found: Index | None = store._target[0].catalog.vector_index
     return found
 
 
@@ -300,7 +300,7 @@ def test_an_index_beside_writers_and_what_an_interruption_leaves(make_store: Any
     assert asyncio.run(store.abuild_index(concurrently=True, progress=lambda *state: None)) is True
     name = f"{store.table}_cosine_hnsw_idx"
     admin.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
-    store._operations.look_again()
+    store._look_again()
     assert [p.id for p in store.search([1, 0, 0], top_k=1)] == ["d0#0"]
     assert store.build_index(concurrently=True) is True
     with pytest.raises(SchemaError, match="opened with index=None"):

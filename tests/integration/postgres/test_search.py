@@ -109,21 +109,21 @@ def test_scans_lists_and_searches_leave_no_setting_behind(pg_conninfo: str, big_
 def test_an_older_pgvector_is_slower_and_not_wrong(store: PgVectorStore, rows: Any) -> None:
     """Without iterative scans a filtered search scores what matches; a plain one still walks the index."""
     list(store.search([1.0] * BIG_DIMENSION, top_k=1))
-    known = store._operations._target
+    known = store._target
     assert known is not None
     old = Target(known[0].layout, replace(known[0].catalog, pgvector=(0, 7, 4)))
     assert "iterative_scan" not in search.nearest(old, None, None, 10, width=100).text  # type: ignore[arg-type]
     assert not search.is_walkable(old, True, 10, search.Breadth(0.5, BIG))
     assert search.is_walkable(old, False, 10, search.Breadth(1.0, BIG))
-    store._operations._target = (old, known[1])
-    store._operations.selectivity.forget()
+    store._target = (old, known[1])
+    store._selectivity.forget()
     try:
         query = np.ones(BIG_DIMENSION)
         found = store.search(query, top_k=10, filter={"share": [20]})
         assert [p.id for p in found] == truth(rows, query, rows[1] * 7919 % 100 < 20, 10)
         assert len(store.search(query, top_k=60)) == 60
     finally:
-        store._operations.look_again()
+        store._look_again()
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
@@ -175,7 +175,7 @@ def test_many_dimensions_are_indexed_in_half_precision_and_scored_in_full(make_s
     store = make_store(dimension=dimension, hnsw_m=6, hnsw_ef_construction=20)
     vectors = np.random.default_rng(4).standard_normal((1_010, dimension)).astype(np.float32)
     store.upsert([VectorRecord(f"r{n}", "", vector) for n, vector in enumerate(vectors)])
-    target = store._operations._target[0]
+    target = store._target[0]
     assert target.catalog.vector_index is not None
     assert "halfvec_cosine_ops" in target.catalog.vector_index.operators
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -200,7 +200,7 @@ def test_a_deny_reads_nothing(make_store: Any) -> None:
 )
 def test_where_walking_and_scoring_meet(store: PgVectorStore, share: float, rows: float, walks: bool) -> None:
     list(store.search([1.0] * BIG_DIMENSION, top_k=1))
-    known = store._operations._target
+    known = store._target
     assert known is not None
     assert search.is_walkable(known[0], True, 10, search.Breadth(share, rows)) is walks
 
@@ -210,10 +210,10 @@ def test_a_filter_that_became_narrow_is_exact_at_once(make_store: Any) -> None:
     store.upsert([VectorRecord(f"r{n}", "", [1.0, n / 6_000, 0.1], None, {"g": "a"}) for n in range(5_500)])
     filter = compile_filter({"g": ["a"]})
     store.search([0, 1, 0], top_k=3, filter=filter)
-    breadth = store._operations.selectivity.breadth(filter)
+    breadth = store._selectivity.breadth(filter)
     assert breadth is not None
     assert breadth.share == pytest.approx(1.0, abs=0.1)
     store.delete([f"r{n}" for n in range(1_000)])
-    assert store._operations.selectivity.breadth(filter) is None
+    assert store._selectivity.breadth(filter) is None
     assert [p.id for p in store.search([0, 1, 0], top_k=2, filter=filter)] == ["r5499", "r5498"]
-    assert store._operations.selectivity.breadth(filter) is None
+    assert store._selectivity.breadth(filter) is None

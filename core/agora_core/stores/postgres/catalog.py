@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agora_core.errors import SchemaError
 from agora_core.stores.postgres.layout import OPERATORS, Layout
-from agora_core.stores.postgres.requests import Statement
+from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.tokens import TOKENS_FUNCTION
 
 _CATALOG: Final = """

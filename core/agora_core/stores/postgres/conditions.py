@@ -20,7 +20,7 @@ from agora_core.filters import FALSE, TRUE, Expression
 from agora_core.filters.expressions import And, Leaf, Not, Or
 from agora_core.filters.literals import Literal, Literals
 from agora_core.filters.paths import Path
-from agora_core.stores.postgres.json_text import to_json_text
+from agora_core.stores.postgres.rows import to_json_text
 from agora_core.stores.postgres.tokens import tokens_looked_for
 
 # The protocol numbers parameters with 16 bits; the statement around the condition needs a few of them.

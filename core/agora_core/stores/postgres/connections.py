@@ -21,12 +21,12 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from agora_core.errors import InvalidArgumentError, StoreClosedError, UnsupportedOperationError
-from agora_core.stores.postgres import running
+from agora_core.errors import AgoraError, InvalidArgumentError, StoreClosedError, UnsupportedOperationError
+from agora_core.steps import Steps
+from agora_core.stores.postgres import session
 from agora_core.stores.postgres.failures import RETRIED, is_lost, translated
 from agora_core.stores.postgres.loop_pool import LoopPool
-from agora_core.stores.postgres.requests import Steps
-from agora_core.stores.postgres.running import Phase
+from agora_core.stores.postgres.session import Phase
 
 T = TypeVar("T")
 
@@ -43,12 +43,13 @@ class Operation:
     """One call of a store.
 
     `steps` begins the operation; where `replayable`, it may begin again after a rollback. `writes` asks for a
-    transaction.
+    transaction. `otherwise` makes the result of an error, where the operation has one.
     """
 
     steps: Callable[[], Steps[Any]]
     writes: bool = False
     replayable: bool = True
+    otherwise: Callable[[AgoraError], Any] | None = None
 
 
 class Connections:
@@ -110,7 +111,7 @@ class Connections:
                 # The first step is taken before a connection is: what asks for nothing needs none.
                 first = next(steps)
                 with self._connection() as connection:
-                    return running.run(connection, operation.writes, steps, first, phase, self._adapts)
+                    return session.run(connection, operation.writes, steps, first, phase, self._adapts)
             except StopIteration as end:
                 return end.value
             except psycopg.Error as error:
@@ -154,7 +155,7 @@ class Connections:
                     max_size=self._max_connections,
                     timeout=self._pool_timeout,
                     kwargs=dict(_PARAMETERS),
-                    configure=running.teach,
+                    configure=session.teach,
                     name="agora-postgres",
                     open=False,
                 )
@@ -181,7 +182,7 @@ class Connections:
             try:
                 first = next(steps)
                 async with self._aconnection() as connection:
-                    return await running.arun(connection, operation.writes, steps, first, phase, self._adapts)
+                    return await session.arun(connection, operation.writes, steps, first, phase, self._adapts)
             except StopIteration as end:
                 return end.value
             except psycopg.Error as error:
@@ -241,7 +242,7 @@ class Connections:
                     size=self._max_connections,
                     timeout=self._pool_timeout,
                     parameters=_PARAMETERS,
-                    configure=running.teach,
+                    configure=session.teach,
                 )
                 self._pools[loop] = pool
             return pool

@@ -1,21 +1,60 @@
-"""How one vector search goes: which statement first, and what its answer still leaves to ask."""
+"""How one vector search goes: which statement first, what its answer leaves to ask, what is remembered of filters."""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from agora_core.filters import Expression
+from agora_core.steps import Steps
 from agora_core.stores.postgres import search
-from agora_core.stores.postgres.requests import Answer, Statement, Steps
 from agora_core.stores.postgres.rows import one_vector
-from agora_core.stores.postgres.selectivity import Selectivity
+from agora_core.stores.postgres.session import Answer, Statement
 from agora_core.stores.postgres.statements import Target
 from agora_core.validation import Float32Array
 
 Rows = Sequence[Sequence[Any]]
+
+_MOST: Final = 1_024
+_SECONDS: Final = 60.0
+
+
+class Selectivity:
+    """How much wide filters let through. Narrow filters are not kept: they are counted every time.
+
+    Entries last a minute at most, and none outlives a write of this store that may have made a filter narrow.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Expression | None, tuple[search.Breadth, float]] = OrderedDict()
+
+    def breadth(self, filter: Expression | None) -> search.Breadth | None:
+        """Return that of a filter known to be wide (None is no filter), or None where it is not known."""
+        with self._lock:
+            entry = self._known.get(filter)
+            if entry is None or entry[1] < time.monotonic():
+                return None
+            self._known.move_to_end(filter)
+            return entry[0]
+
+    def remember(self, filter: Expression | None, breadth: search.Breadth) -> None:
+        """Keep what a wide filter lets through."""
+        with self._lock:
+            self._known[filter] = (breadth, time.monotonic() + _SECONDS)
+            self._known.move_to_end(filter)
+            while len(self._known) > _MOST:
+                self._known.popitem(last=False)
+
+    def forget(self) -> None:
+        """Drop everything, after a write that removed or changed records."""
+        with self._lock:
+            self._known.clear()
 
 
 class DenseSearch:
@@ -31,6 +70,7 @@ class DenseSearch:
         embedding: Float32Array,
         top_k: int,
         *,
+        per_document: int | None,
         selectivity: Selectivity,
         ef_search: int | None,
         probes: int | None,
@@ -38,6 +78,7 @@ class DenseSearch:
         self._target = target
         self._filter = filter
         self._top_k = top_k
+        self._each = per_document
         self._selectivity = selectivity
         self._ef_search = ef_search
         self._probes = probes
@@ -46,7 +87,7 @@ class DenseSearch:
         self._width: int | None = None
         metric = target.layout.metric
         if metric != "l2" and not embedding.any():
-            self.statement = search.first_by_id(target, filter, top_k)
+            self.statement = search.first_by_id(target, filter, top_k, per_document)
             return
         self._vector = one_vector(_scaled(embedding) if metric == "cosine" else embedding, target.layout.storage)
         breadth = selectivity.breadth(filter)
@@ -54,7 +95,7 @@ class DenseSearch:
             self.statement = self._exact()
         elif breadth is None:
             self._counts = True
-            self.statement = search.bounded_exact(target, filter, self._vector, top_k, self._few)
+            self.statement = search.bounded_exact(target, filter, self._vector, top_k, self._few, per_document)
         else:
             self.statement = self._among_many(breadth)
 
@@ -104,7 +145,7 @@ class DenseSearch:
         return search.nearest(self._target, self._filter, self._vector, self._top_k, width=self._width)
 
     def _exact(self) -> Statement:
-        return search.exact(self._target, self._filter, self._vector, self._top_k)
+        return search.exact(self._target, self._filter, self._vector, self._top_k, self._each)
 
 
 def _scaled(embedding: Float32Array) -> Float32Array:

@@ -8,27 +8,30 @@ from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.filters import FALSE, Expression
-from agora_core.fusion import reciprocal_rank_fusion
+from agora_core.fusion import Fusion, fuse
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
+from agora_core.steps import Steps
+from agora_core.stores.operations import LexicalOperations, Syntax
+from agora_core.stores.per_document import check_per_document, grow, grow_fused
 from agora_core.stores.postgres import text_search
 from agora_core.stores.postgres.connections import Operation, Source
 from agora_core.stores.postgres.layout import check_identifier
 from agora_core.stores.postgres.operations import expression_of
-from agora_core.stores.postgres.requests import Statement, Steps
 from agora_core.stores.postgres.rows import passage
 from agora_core.stores.postgres.search import both_legs
+from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.statements import Target
 from agora_core.stores.postgres.store import PgVectorStore
 from agora_core.stores.postgres.text_query import TextQuery, parse_text_query
 from agora_core.stores.postgres.text_search import RANKINGS, Ranking
-from agora_core.validation import check_top_k, prepare_embedding
+from agora_core.validation import check_min_score, check_top_k, prepare_embedding
 
 _LEXICAL_LEG: Final = 1
 
 
-class PgLexicalVectorStore(PgVectorStore):
+class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
     """A `PgVectorStore` that also searches the texts of its records with PostgreSQL's full text search.
 
     A row is found when it holds any term of the query, so a natural question finds what its rare words name. Ranking
@@ -70,75 +73,34 @@ class PgLexicalVectorStore(PgVectorStore):
     def _text_search(self) -> str | None:
         return self._configuration
 
-    def search_text(self, query: str, *, top_k: int, filter: AnyFilter | None = None) -> list[Passage]:
-        """Return the `top_k` matching records whose text answers `query` best; a blank query finds nothing.
-
-        Quoted phrases must stand in the text, and words or phrases with a minus before them must not; there is no other
-        syntax and no way to get it wrong. Scores are above 0; equal scores are in code-point order of ids.
-
-        Args:
-            query: what a user typed; its first 100,000 characters.
-            top_k: 1 or more.
-            filter: a mapping or an expression; it bounds the statistics of the ranking too.
-        """
-        return list(self._run(self._text_operation(query, top_k, filter)))
-
-    async def asearch_text(self, query: str, *, top_k: int, filter: AnyFilter | None = None) -> list[Passage]:
-        """Async twin of `search_text`."""
-        return list(await self._arun(self._text_operation(query, top_k, filter)))
-
-    def search_hybrid(
+    def _search_text(
         self,
         query: str,
-        embedding: Embedding,
-        *,
         top_k: int,
-        fetch_top_k: int = 20,
-        k: float = 60,
-        weights: Sequence[float] | None = (1.0, 1.0),
-        filter: AnyFilter | None = None,
-    ) -> list[Passage]:
-        """Search by embedding and by text in one statement, and fuse both lists by `reciprocal_rank_fusion`.
-
-        The ranking is that of a `HybridRetriever` over an `EmbeddingRetriever` and a `LexicalRetriever` of this store.
-
-        Args:
-            query: the text.
-            embedding: shape (dimension,).
-            top_k: 1 or more.
-            fetch_top_k: how many each list brings; raised to `top_k`.
-            k, weights: of the fusion; the weights are those of the embedding and of the text.
-            filter: bounds both lists.
-        """
-        return list(self._run(self._hybrid_operation(query, embedding, top_k, fetch_top_k, k, weights, filter)))
-
-    async def asearch_hybrid(
-        self,
-        query: str,
-        embedding: Embedding,
-        *,
-        top_k: int,
-        fetch_top_k: int = 20,
-        k: float = 60,
-        weights: Sequence[float] | None = (1.0, 1.0),
-        filter: AnyFilter | None = None,
-    ) -> list[Passage]:
-        """Async twin of `search_hybrid`."""
-        operation = self._hybrid_operation(query, embedding, top_k, fetch_top_k, k, weights, filter)
-        return list(await self._arun(operation))
-
-    def _text_operation(self, query: str, top_k: int, filter: AnyFilter | None) -> Operation:
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+        syntax: Syntax | None,
+    ) -> Operation:
         parsed = parse_text_query(query, drop_stop_words=self._drop_stop_words)
-        most, expression = check_top_k(top_k), expression_of(filter)
+        most, floor, expression = check_top_k(top_k), check_min_score(min_score), expression_of(filter)
+        each = check_per_document(per_document)
 
         def steps() -> Steps[list[Passage]]:
             if parsed.is_blank or expression == FALSE:
                 return []
-            target = yield from self._operations.target()
-            answer = yield self._text_statement(target, parsed, expression, most)
-            if not answer.rows and parsed.terms != parsed.all_terms:
-                answer = yield self._text_statement(target, _with_stop_words(parsed), expression, most)
-            return [passage(row) for row in answer.rows]
+            target = yield from self._known_target()
+            words = parsed
+
+            def best(wanted: int) -> Steps[list[Passage]]:
+                nonlocal words
+                answer = yield self._text_statement(target, words, expression, wanted)
+                if not answer.rows and words.terms != words.all_terms:
+                    words = _with_stop_words(words)
+                    answer = yield self._text_statement(target, words, expression, wanted)
+                return [passage(row) for row in answer.rows if floor is None or row[4] >= floor]
+
+            return (yield from grow(best, top_k=most, per_document=each))
 
         return Operation(steps)
 
@@ -154,7 +116,7 @@ class PgLexicalVectorStore(PgVectorStore):
             b=self._b,
         )
 
-    def _hybrid_operation(
+    def _search_hybrid(
         self,
         query: str,
         embedding: Embedding,
@@ -162,35 +124,47 @@ class PgLexicalVectorStore(PgVectorStore):
         fetch_top_k: int,
         k: float,
         weights: Sequence[float] | None,
+        fusion: Fusion,
         filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+        syntax: Syntax | None,
     ) -> Operation:
         parsed = parse_text_query(query, drop_stop_words=self._drop_stop_words)
         vector = prepare_embedding(embedding, dimension=self.dimension)
-        most = check_top_k(top_k)
-        fetched = max(check_top_k(fetch_top_k, argument="fetch_top_k"), most)
+        most, floor, each = check_top_k(top_k), check_min_score(min_score), check_per_document(per_document)
+        fetched = check_top_k(fetch_top_k, argument="fetch_top_k")
         expression = expression_of(filter)
-        # Fused once with nothing: a wrong k or weight is refused before anything is asked.
-        reciprocal_rank_fusion([[], []], k=k, weights=weights)
+
+        def fused(rankings: Sequence[Sequence[Passage]], cut: int | None) -> list[Passage]:
+            found = fuse(rankings, fusion=fusion, k=k, weights=weights, top_k=cut)
+            return [passage for passage in found if floor is None or passage.score >= floor]
+
+        # Fused once with nothing: a wrong fusion, k or weight is refused before anything is asked.
+        fused([[], []], None)
 
         def steps() -> Steps[list[Passage]]:
             if expression == FALSE:
                 return []
-            target = yield from self._operations.target()
-            walk = self._operations.walk(target, expression, vector, fetched)
-            lexical: list[Sequence[Any]] = []
-            if parsed.is_blank:
-                dense = yield from walk.finished((yield walk.statement))
-            else:
-                answer = yield both_legs(walk.statement, self._text_statement(target, parsed, expression, fetched))
-                rows = sorted(answer.rows, key=lambda row: (row[0], -(row[6] or 0.0), row[2] or ""))
-                lexical = [row[2:] for row in rows if row[0] == _LEXICAL_LEG]
-                first = replace(answer, rows=[row[1:] for row in rows if row[0] != _LEXICAL_LEG])
-                dense = yield from walk.finished(first)
-                if not lexical and parsed.terms != parsed.all_terms:
-                    again = yield self._text_statement(target, _with_stop_words(parsed), expression, fetched)
-                    lexical = list(again.rows)
-            rankings = [[passage(row) for row in dense], [passage(row) for row in lexical]]
-            return reciprocal_rank_fusion(rankings, k=k, weights=weights)[:most]
+            target = yield from self._known_target()
+
+            def legs(wanted: int) -> Steps[list[list[Passage]]]:
+                walk = self._walk(target, expression, vector, wanted)
+                lexical: list[Sequence[Any]] = []
+                if parsed.is_blank:
+                    dense = yield from walk.finished((yield walk.statement))
+                else:
+                    answer = yield both_legs(walk.statement, self._text_statement(target, parsed, expression, wanted))
+                    rows = sorted(answer.rows, key=lambda row: (row[0], -(row[6] or 0.0), row[2] or ""))
+                    lexical = [row[2:] for row in rows if row[0] == _LEXICAL_LEG]
+                    first = replace(answer, rows=[row[1:] for row in rows if row[0] != _LEXICAL_LEG])
+                    dense = yield from walk.finished(first)
+                    if not lexical and parsed.terms != parsed.all_terms:
+                        again = yield self._text_statement(target, _with_stop_words(parsed), expression, wanted)
+                        lexical = list(again.rows)
+                return [[passage(row) for row in dense], [passage(row) for row in lexical]]
+
+            return (yield from grow_fused(legs, fused, top_k=most, fetch_top_k=fetched, per_document=each))
 
         return Operation(steps)
 

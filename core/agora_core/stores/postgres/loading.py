@@ -15,9 +15,10 @@ from psycopg import errors
 
 from agora_core.errors import SchemaError, ScopeViolationError
 from agora_core.filters import Expression
+from agora_core.steps import Steps
 from agora_core.stores.postgres import statements
-from agora_core.stores.postgres.requests import Copy, Statement, Steps
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, Vector, copy_rows, row_values
+from agora_core.stores.postgres.session import Copy, Statement
 from agora_core.stores.postgres.statements import Target
 from agora_core.validation import RecordBatch
 

@@ -1,26 +1,29 @@
-"""What a store does, as operations: generators of statements, written once and run in either colour."""
+"""What a store does, as operations: generators of statements, each written once for sync and async code."""
 
 from __future__ import annotations
 
 import itertools
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from agora_core.errors import ScopeViolationError, out_of_scope
+from agora_core.errors import AgoraError, ScopeViolationError, out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter, predicate, removal_filter
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
-from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
+from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord, document_id_of
+from agora_core.steps import Steps
+from agora_core.stores.base import Health
+from agora_core.stores.facets import Facets, check_facets, facet_text, most_frequent
+from agora_core.stores.operations import OperationStore
+from agora_core.stores.per_document import check_per_document, grow
 from agora_core.stores.postgres import loading, search, statements
-from agora_core.stores.postgres.catalog import catalog_statement, check_table, read_catalog
+from agora_core.stores.postgres.catalog import Catalog, catalog_statement, check_table, read_catalog
 from agora_core.stores.postgres.connections import Operation
-from agora_core.stores.postgres.dense import DenseSearch
-from agora_core.stores.postgres.json_text import from_json_text
+from agora_core.stores.postgres.dense import DenseSearch, Selectivity
 from agora_core.stores.postgres.layout import Layout
-from agora_core.stores.postgres.requests import Steps
-from agora_core.stores.postgres.rows import check_storable, passage, vector_record
-from agora_core.stores.postgres.selectivity import Selectivity
+from agora_core.stores.postgres.rows import check_storable, from_json_text, passage, vector_record
 from agora_core.stores.postgres.statements import Target
 from agora_core.validation import (
     Float32Array,
@@ -38,205 +41,260 @@ _LOAD: Final = 5_000
 """Records that are checked and encoded at once: the memory of a load of any size."""
 
 _SCAN_PAGE: Final = 500
+_MOST_ROUNDS: Final = 1_000
 
 
-class Operations:
+class PgOperations(OperationStore):
     """The operations on one table. Arguments are checked when an operation is made, before anything is connected."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        *,
-        upsert_batch_size: int,
-        ef_search: int | None,
-        probes: int | None,
-        text_search: str | None,
-    ) -> None:
-        self.layout = layout
-        self.upsert_batch_size = upsert_batch_size
-        self.text_search = text_search
-        self._ef_search = ef_search
-        self._probes = probes
-        self._target: tuple[Target, float] | None = None
-        self.selectivity = Selectivity()
+    _layout: Layout
+    _upsert_batch_size: int
+    _ef_search: int | None
+    _probes: int | None
+    _target: tuple[Target, float] | None = None
+    _selectivity: Selectivity
+
+    @abstractmethod
+    def _text_search(self) -> str | None:
+        """The text search configuration; None for a store that does not search texts."""
 
     # What is there.
 
-    def target(self) -> Steps[Target]:
+    def _look(self) -> Steps[Catalog]:
+        """Read the catalog."""
+        answer = yield catalog_statement(self._layout)
+        return read_catalog(answer.rows[0], self._layout, text_search=self._text_search())
+
+    def _known_target(self) -> Steps[Target]:
         """Return the table as the catalog has it, looked up at most once a minute."""
         known = self._target
         if known is not None and known[1] > time.monotonic():
             return known[0]
-        answer = yield catalog_statement(self.layout)
-        catalog = read_catalog(answer.rows[0], self.layout, text_search=self.text_search)
-        check_table(catalog, self.layout)
-        target = Target(self.layout, catalog)
+        catalog = yield from self._look()
+        check_table(catalog, self._layout)
+        target = Target(self._layout, catalog)
         self._target = (target, time.monotonic() + _CATALOG_SECONDS)
         return target
 
-    def look_again(self) -> None:
+    def _look_again(self) -> None:
         """Forget the catalog, after something that changes it."""
         self._target = None
-        self.selectivity.forget()
+        self._selectivity.forget()
+
+    def _check(self) -> Operation:
+        def steps() -> Steps[Health]:
+            catalog = yield from self._look()
+            versions = {"server": _version(catalog.server), "pgvector": ".".join(map(str, catalog.pgvector))}
+            try:
+                check_table(catalog, self._layout)
+            except AgoraError as error:
+                return Health(False, str(error), versions)
+            invalid = [index.name for index in catalog.indexes if not index.valid]
+            if invalid:
+                detail = f"the index {invalid[0]!r} is invalid, as an interrupted build leaves it; call build_index()"
+                return Health(False, detail, versions)
+            answer = yield statements.estimated_rows(Target(self._layout, catalog))
+            return Health(True, "the table is as the store was opened for", versions, {"records": answer.rows[0][0]})
+
+        return Operation(steps, otherwise=lambda error: Health(False, str(error)))
 
     # Reading.
 
-    def search(
-        self, embedding: Embedding, *, top_k: int, filter: AnyFilter | None, min_score: float | None
+    def _search(
+        self,
+        embedding: Embedding,
+        top_k: int,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
     ) -> Operation:
-        """The best rows of a vector search."""
-        vector = prepare_embedding(embedding, dimension=self.layout.dimension)
+        vector = prepare_embedding(embedding, dimension=self._layout.dimension)
         most, floor, expression = check_top_k(top_k), check_min_score(min_score), expression_of(filter)
+        each = check_per_document(per_document)
 
         def steps() -> Steps[list[Passage]]:
             if expression == FALSE:
                 return []
-            target = yield from self.target()
-            walk = self.walk(target, expression, vector, most)
-            rows = yield from walk.finished((yield walk.statement))
-            # The rows come by falling score, so the floor cuts off an end of them; inside the statement it would make
-            # the index scan go on in vain.
-            return [passage(row) for row in rows if floor is None or row[4] >= floor]
+            target = yield from self._known_target()
+            grouped: int | None = None
+
+            def best(wanted: int) -> Steps[list[Passage]]:
+                nonlocal grouped
+                walk = self._walk(target, expression, vector, wanted, per_document=grouped)
+                # The first round most often fills the list; from the second on the server cuts by document.
+                grouped = each
+                rows = yield from walk.finished((yield walk.statement))
+                # The rows come by falling score, so the floor cuts off an end of them; inside the statement it would
+                # make the index scan go on in vain.
+                return [passage(row) for row in rows if floor is None or row[4] >= floor]
+
+            return (yield from grow(best, top_k=most, per_document=each))
 
         return Operation(steps)
 
-    def walk(self, target: Target, filter: Expression | None, embedding: Float32Array, top_k: int) -> DenseSearch:
+    def _walk(
+        self,
+        target: Target,
+        filter: Expression | None,
+        embedding: Float32Array,
+        top_k: int,
+        *,
+        per_document: int | None = None,
+    ) -> DenseSearch:
         """Begin a vector search; see `DenseSearch`."""
         return DenseSearch(
             target,
             filter,
             embedding,
             top_k,
-            selectivity=self.selectivity,
+            per_document=per_document,
+            selectivity=self._selectivity,
             ef_search=self._ef_search,
             probes=self._probes,
         )
 
-    def get(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:
-        """Records by id, in the order asked."""
+    def _get(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:
         wanted, bound = check_ids(ids), expression_of(within)
 
         def steps() -> Steps[list[VectorRecord]]:
             if not wanted or bound == FALSE:
                 return []
-            target = yield from self.target()
+            target = yield from self._known_target()
             answer = yield statements.get(target, wanted, bound)
             found = {row[0]: row for row in answer.rows}
-            return [vector_record(found[key], self.layout.storage) for key in wanted if key in found]
+            return [vector_record(found[key], self._layout.storage) for key in wanted if key in found]
 
         return Operation(steps)
 
-    def scan_page(self, filter: Expression | None, after: str | None) -> Operation:
-        """The records that come next in a scan; an empty page is the end."""
+    def _scan(self, filter: AnyFilter | None) -> Operation:
+        return self._page(expression_of(filter), None)
 
-        def steps() -> Steps[list[VectorRecord]]:
+    def _page(self, filter: Expression | None, after: str | None) -> Operation:
+        """The records that come next in a scan, and the operation of those after them."""
+
+        def steps() -> Steps[tuple[list[VectorRecord], Operation | None]]:
             if filter == FALSE:
-                return []
-            target = yield from self.target()
+                return [], None
+            target = yield from self._known_target()
             answer = yield statements.scan_page(target, filter, after, _SCAN_PAGE)
-            return [vector_record(row, self.layout.storage) for row in answer.rows]
+            page = [vector_record(row, self._layout.storage) for row in answer.rows]
+            return page, self._page(filter, page[-1].id) if page else None
 
         return Operation(steps)
 
-    def count(self, filter: AnyFilter | None) -> Operation:
-        """How many records match."""
+    def _count(self, filter: AnyFilter | None) -> Operation:
+        return self._reading(filter, statements.count, lambda rows: int(rows[0][0]), 0)
+
+    def _list_documents(self, filter: AnyFilter | None) -> Operation:
+        def documents(rows: Sequence[Sequence[Any]]) -> list[IndexedDocument]:
+            return [IndexedDocument(row[0], from_json_text(row[1])) for row in rows]
+
+        return self._reading(filter, statements.list_documents, documents, [])
+
+    def _list_document_ids(self, filter: AnyFilter | None) -> Operation:
+        return self._reading(filter, statements.list_document_ids, lambda rows: [row[0] for row in rows], [])
+
+    def _facets(self, key: str | Sequence[str], filter: AnyFilter | None, limit: int) -> Operation:
+        path, most = check_facets(key, limit)
+
+        def counted(rows: Sequence[Sequence[Any]]) -> Facets:
+            return most_frequent([(facet_text(from_json_text(text)), int(count)) for text, count in rows], most)
+
+        return self._reading(filter, lambda target, where: statements.facets(target, where, path, most), counted, [])
+
+    def _reading(
+        self,
+        filter: AnyFilter | None,
+        statement: Callable[[Target, Expression | None], Any],
+        result: Callable[[Sequence[Sequence[Any]]], Any],
+        denied: Any,
+    ) -> Operation:
+        """One statement over what matches, and what its rows mean."""
         expression = expression_of(filter)
 
-        def steps() -> Steps[int]:
+        def steps() -> Steps[Any]:
             if expression == FALSE:
-                return 0
-            target = yield from self.target()
-            answer = yield statements.count(target, expression)
-            return int(answer.rows[0][0])
+                return denied
+            target = yield from self._known_target()
+            return result((yield statement(target, expression)).rows)
 
         return Operation(steps)
 
-    def list_documents(self, filter: AnyFilter | None) -> Operation:
-        """Documents with a matching chunk."""
-        expression = expression_of(filter)
+    # Removing. Who waits for a writer of the same rows must see what that writer left: calls by document or id wait
+    # before they look, calls by filter look again where rows went away while they waited.
 
-        def steps() -> Steps[list[IndexedDocument]]:
-            if expression == FALSE:
-                return []
-            target = yield from self.target()
-            answer = yield statements.list_documents(target, expression)
-            return [IndexedDocument(row[0], from_json_text(row[1])) for row in answer.rows]
-
-        return Operation(steps)
-
-    def list_document_ids(self, filter: AnyFilter | None) -> Operation:
-        """Ids of documents with a matching chunk."""
-        expression = expression_of(filter)
-
-        def steps() -> Steps[list[str]]:
-            if expression == FALSE:
-                return []
-            target = yield from self.target()
-            answer = yield statements.list_document_ids(target, expression)
-            return [row[0] for row in answer.rows]
-
-        return Operation(steps)
-
-    # Removing.
-
-    def delete(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:
-        """Delete by id."""
+    def _delete(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:
         wanted, bound = check_ids(ids), expression_of(within)
-        return self._removal(lambda target: statements.delete(target, wanted, bound), not wanted or bound == FALSE)
+        documents = [document_id_of(key) for key in wanted]
+        return self._removal(documents, lambda target: statements.delete(target, wanted, bound), bound == FALSE)
 
-    def remove(self, document_id: str, within: AnyFilter | None) -> Operation:
-        """Delete a document's chunks."""
-        document, bound = check_id(document_id, argument="document_id"), expression_of(within)
-        return self._removal(lambda target: statements.remove_documents(target, [document], bound), bound == FALSE)
+    def _remove(self, document_id: str, within: AnyFilter | None) -> Operation:
+        documents, bound = [check_id(document_id, argument="document_id")], expression_of(within)
+        return self._removal(
+            documents, lambda target: statements.remove_documents(target, documents, bound), bound == FALSE
+        )
 
-    def remove_where(self, filter: AnyFilter) -> Operation:
-        """Delete what matches."""
-        expression = removal_filter(filter)
-        return self._removal(lambda target: statements.remove_where(target, expression), expression == FALSE)
+    def _removal(self, documents: list[str], statement: Callable[[Target], Any], denied: bool) -> Operation:
+        nothing = denied or not documents
 
-    def _removal(self, statement: Callable[[Target], Any], nothing: bool) -> Operation:
         def steps() -> Steps[int]:
             if nothing:
                 return 0
-            target = yield from self.target()
+            target = yield from self._known_target()
+            yield statements.lock_documents(target, documents)
             answer = yield statement(target)
-            self.selectivity.forget()
-            return answer.count
+            self._selectivity.forget()
+            return int(answer.count)
 
         return Operation(steps, writes=not nothing)
 
+    def _remove_where(self, filter: AnyFilter) -> Operation:
+        expression = removal_filter(filter)
+
+        def steps() -> Steps[int]:
+            if expression == FALSE:
+                return 0
+            target = yield from self._known_target()
+            removed = 0
+            for _ in range(_MOST_ROUNDS):
+                seen, gone = (yield statements.remove_where(target, expression)).rows[0]
+                removed += gone
+                if seen == gone:
+                    break
+            self._selectivity.forget()
+            return removed
+
+        return Operation(steps, writes=expression != FALSE)
+
     # Writing.
 
-    def upsert(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> Operation:
-        """Insert or replace records."""
+    def _upsert(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> Operation:
         bound = expression_of(within)
         batches, replayable = self._batches(records, bound)
 
         def steps() -> Steps[int]:
-            target = yield from self.target()
+            target = yield from self._known_target()
             return (yield from self._write(target, batches(), bound))
 
         return Operation(steps, writes=True, replayable=replayable)
 
-    def replace_documents(
+    def _replace_documents(
         self, document_ids: Sequence[str], records: Iterable[VectorRecord], within: AnyFilter | None
     ) -> Operation:
-        """Put records in the place of documents."""
         documents, bound = check_ids(document_ids, argument="document_ids"), expression_of(within)
         batches, replayable = self._batches(records, bound)
 
         def steps() -> Steps[int]:
-            target = yield from self.target()
+            target = yield from self._known_target()
             if documents:
-                yield statements.lock_documents(target, statements.lock_buckets(documents))
+                yield statements.lock_documents(target, documents)
                 yield statements.remove_documents(target, documents, bound)
-            self.selectivity.forget()
+            self._selectivity.forget()
             return (yield from self._write(target, batches(), bound))
 
         return Operation(steps, writes=True, replayable=replayable)
 
-    def update_metadata(self, document_id: str, patch: MetadataPatch, within: AnyFilter | None) -> Operation:
-        """Patch a document's chunks."""
+    def _update_metadata(self, document_id: str, patch: MetadataPatch, within: AnyFilter | None) -> Operation:
         document, bound = check_id(document_id, argument="document_id"), expression_of(within)
         effective = validate_patch(patch)
         nothing = not effective or bound == FALSE
@@ -244,21 +302,22 @@ class Operations:
         def steps() -> Steps[int]:
             if nothing:
                 return 0
-            target = yield from self.target()
+            target = yield from self._known_target()
+            yield statements.lock_documents(target, [document])
             answer = yield statements.update_metadata(target, document, effective, bound)
             if not all(row[0] for row in answer.rows):
                 raise ScopeViolationError(
                     f"the patch would move a chunk of document {document!r} out of the scope; nothing was written"
                 )
-            self.selectivity.forget()
-            return answer.count
+            self._selectivity.forget()
+            return int(answer.count)
 
         return Operation(steps, writes=not nothing)
 
     def _write(self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None) -> Steps[int]:
-        written = yield from loading.write(target, batches, bound, single=self.upsert_batch_size)
+        written = yield from loading.write(target, batches, bound, single=self._upsert_batch_size)
         if written >= search.EXACT_ROWS_UNFILTERED:
-            self.selectivity.forget()
+            self._selectivity.forget()
         return written
 
     def _batches(
@@ -269,7 +328,7 @@ class Operations:
         Up to one batch is checked here and now. More are checked as they are sent, within the transaction.
         """
         if isinstance(records, (str, bytes, Mapping, VectorRecord)) or not isinstance(records, Iterable):
-            prepare_records(records, dimension=self.layout.dimension)
+            prepare_records(records, dimension=self._layout.dimension)
         replayable = isinstance(records, (list, tuple))
         # A list is kept as it is now, for a retry reads it again.
         source: Sequence[VectorRecord] | Iterator[VectorRecord] = list(records) if replayable else iter(records)
@@ -286,8 +345,8 @@ class Operations:
             yield self._prepared(some, bound)
 
     def _prepared(self, records: Sequence[VectorRecord], bound: Expression | None) -> RecordBatch:
-        batch = prepare_records(records, dimension=self.layout.dimension)
-        check_storable(batch, half=self.layout.storage == "halfvec" or self.layout.half_index)
+        batch = prepare_records(records, dimension=self._layout.dimension)
+        check_storable(batch, half=self._layout.storage == "halfvec" or self._layout.half_index)
         if bound is not None:
             holds = predicate(bound)
             for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
@@ -300,3 +359,8 @@ def expression_of(filter: AnyFilter | None) -> Expression | None:
     """Return the internal form; what matches everything is no filter."""
     expression = None if filter is None else compile_filter(filter)
     return None if expression == TRUE else expression
+
+
+def _version(number: int) -> str:
+    """Return the server's version from its number: 180001 is 18.1."""
+    return f"{number // 10_000}.{number % 10_000}"

@@ -24,8 +24,8 @@ from psycopg import sql
 from agora_core.filters import Expression
 from agora_core.stores.postgres.conditions import Raw
 from agora_core.stores.postgres.layout import OPERATORS
-from agora_core.stores.postgres.requests import Statement
 from agora_core.stores.postgres.rows import Vector
+from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.statements import Target, rendered
 
 EXACT_ROWS: Final = 5_000
@@ -76,25 +76,28 @@ def score(target: Target) -> sql.Composable:
     return sql.SQL("(0 - ({}))").format(distance(target))
 
 
-def bounded_exact(target: Target, filter: Expression | None, vector: Vector, top_k: int, most: int) -> Statement:
+def bounded_exact(
+    target: Target, filter: Expression | None, vector: Vector, top_k: int, most: int, per_document: int | None = None
+) -> Statement:
     """Return the exact best rows where at most `most` match. Every row begins with the number seen: `most + 1` is more.
 
     There is always a row; one whose id is null stands for none.
     """
     condition = target.condition(filter)
-    text = _bounded_exact(target, condition.clause.text)
-    return Statement(text, {**condition.parameters, "q": vector, "k": top_k, "most": most + 1})
+    text = _bounded_exact(target, condition.clause.text, per_document is not None)
+    parameters = {**condition.parameters, "q": vector, "k": top_k, "most": most + 1}
+    return Statement(text, parameters if per_document is None else {**parameters, "each": per_document})
 
 
 # Putting SQL together is a measurable part of a search.
 @functools.lru_cache(maxsize=128)
-def _bounded_exact(target: Target, condition: str) -> str:
+def _bounded_exact(target: Target, condition: str, grouped: bool) -> str:
     return (
         sql.SQL(
             "WITH matching AS MATERIALIZED ("
-            "SELECT {key} AS key, {score} AS score FROM {table} AS t WHERE {condition} LIMIT %(most)s"
+            "SELECT {key} AS key, {score} AS score{document} FROM {table} AS t WHERE {condition} LIMIT %(most)s"
             "), best AS MATERIALIZED ("
-            "SELECT key, score FROM matching WHERE (SELECT count(*) FROM matching) < %(most)s "
+            "SELECT key, score FROM {ranked} WHERE (SELECT count(*) FROM matching) < %(most)s "
             'ORDER BY score DESC, key COLLATE "C" LIMIT %(k)s'
             ") SELECT seen.n, found.* FROM (SELECT count(*) AS n FROM matching) AS seen LEFT JOIN ("
             "SELECT {payload}, best.score FROM best JOIN {table} AS t ON {key} = best.key"
@@ -106,13 +109,28 @@ def _bounded_exact(target: Target, condition: str) -> str:
             table=target.table,
             condition=Raw(condition),
             payload=target.payload,
+            document=sql.SQL(", {} AS document").format(target.document_id) if grouped else sql.SQL(""),
+            ranked=_cut_by_document(sql.SQL("matching")) if grouped else sql.SQL("matching"),
         )
         .as_string(None)
     )
 
 
-def exact(target: Target, filter: Expression | None, vector: Vector, top_k: int) -> Statement:
-    """Return the exact best rows of all that match."""
+def _cut_by_document(rows: sql.Composable) -> sql.Composable:
+    """Return those rows of (key, score, document) that are among the best `each` of their document."""
+    return sql.SQL(
+        "(SELECT key, score FROM (SELECT key, score, row_number() OVER "
+        '(PARTITION BY document ORDER BY score DESC, key COLLATE "C") AS place FROM {}) AS placed '
+        "WHERE place <= %(each)s) AS cut"
+    ).format(rows)
+
+
+def exact(
+    target: Target, filter: Expression | None, vector: Vector, top_k: int, per_document: int | None = None
+) -> Statement:
+    """Return the exact best rows of all that match; of each document at most so many, where that is given."""
+    if per_document is not None:
+        return _grouped(target, filter, score(target), top_k, per_document, {"q": vector})
     condition = target.condition(filter)
     # The order is by the score and not by the distance, so no vector index can serve it.
     query = sql.SQL(
@@ -128,8 +146,29 @@ def exact(target: Target, filter: Expression | None, vector: Vector, top_k: int)
     return rendered(query, condition.parameters, {"q": vector, "k": top_k})
 
 
-def first_by_id(target: Target, filter: Expression | None, top_k: int) -> Statement:
+def _grouped(
+    target: Target,
+    filter: Expression | None,
+    score: sql.Composable,
+    top_k: int,
+    per_document: int,
+    more: dict[str, Any],
+) -> Statement:
+    condition = target.condition(filter)
+    ranked = sql.SQL("(SELECT {} AS key, {} AS score, {} AS document FROM {} AS t WHERE {}) AS matching").format(
+        target.column(target.layout.columns.id), score, target.document_id, target.table, condition.clause
+    )
+    query = sql.SQL(
+        'WITH best AS MATERIALIZED (SELECT key, score FROM {} ORDER BY score DESC, key COLLATE "C" LIMIT %(k)s) '
+        "SELECT NULL::bigint AS n, {}, best.score FROM best JOIN {} AS t ON {} = best.key ORDER BY best.score DESC, {}"
+    ).format(_cut_by_document(ranked), target.payload, target.table, target.column(target.layout.columns.id), target.id)
+    return rendered(query, condition.parameters, {"k": top_k, "each": per_document}, more)
+
+
+def first_by_id(target: Target, filter: Expression | None, top_k: int, per_document: int | None = None) -> Statement:
     """Return the rows for a zero vector, to which all are equally similar: score 0, in the order of ids."""
+    if per_document is not None:
+        return _grouped(target, filter, sql.SQL("0::float8"), top_k, per_document, {})
     condition = target.condition(filter)
     query = sql.SQL(
         "SELECT NULL::bigint AS n, {payload}, 0::float8 AS score FROM {table} AS t WHERE {condition} "

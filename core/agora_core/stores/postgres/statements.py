@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,10 @@ from agora_core.metadata import MetadataPatch
 from agora_core.records import JSON
 from agora_core.stores.postgres.catalog import Catalog
 from agora_core.stores.postgres.conditions import ALWAYS, Condition, compile_condition
-from agora_core.stores.postgres.json_text import to_json_text
 from agora_core.stores.postgres.layout import Layout
-from agora_core.stores.postgres.requests import Statement
+from agora_core.stores.postgres.rows import to_json_text
 from agora_core.stores.postgres.schema import document_id_of_sql
+from agora_core.stores.postgres.session import Statement
 
 _STAGE: Final = sql.Identifier("pg_temp", "agora_stage")
 _ADVISORY_BUCKETS: Final = 256
@@ -188,6 +188,35 @@ def list_documents(target: Target, filter: Expression | None) -> Statement:
     )
 
 
+def facets(target: Target, filter: Expression | None, path: Sequence[str], limit: int) -> Statement:
+    """The most frequent values under a path as JSON texts, with their counts; of ties at the end all."""
+    condition = target.condition(filter)
+    value: sql.Composable = target.column(target.layout.columns.metadata)
+    parameters = {f"path{number}": segment for number, segment in enumerate(path)}
+    for name in parameters:
+        # `->` with a text key walks objects only.
+        value = sql.SQL("{} -> {}::text").format(value, sql.Placeholder(name))
+    query = sql.SQL(
+        "WITH found AS MATERIALIZED (SELECT {value} AS value FROM {table} AS t "
+        "WHERE {value} IS NOT NULL AND {condition}) "
+        "SELECT value::text, sum(n)::bigint AS n FROM ("
+        "SELECT value, count(*) AS n FROM found WHERE jsonb_typeof(value) <> 'array' GROUP BY value "
+        "UNION ALL SELECT member, count(*) FROM found, LATERAL ("
+        "SELECT DISTINCT member "
+        "FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) AS member"
+        ") AS members GROUP BY member) AS counted GROUP BY value ORDER BY n DESC FETCH FIRST %(limit)s ROWS WITH TIES"
+    ).format(value=value, table=target.table, condition=condition.clause)
+    return rendered(query, condition.parameters, parameters, {"limit": limit})
+
+
+def estimated_rows(target: Target) -> Statement:
+    """How many rows the table has, as the server knows without counting; -1 before it has looked."""
+    return Statement(
+        "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass(%(table)s)",
+        {"table": target.layout.name.as_string(None)},
+    )
+
+
 # Removing.
 
 
@@ -231,10 +260,18 @@ def _locked(target: Target, documents: sql.Composable, bound: Condition) -> sql.
 
 
 def remove_where(target: Target, filter: Expression) -> Statement:
-    """Delete what matches."""
+    """Delete what matches. The row says how many were seen to match, and how many were deleted.
+
+    Fewer deleted than seen: somebody else removed or changed some while this waited, and may have written others in
+    their place that this statement does not see.
+    """
     condition = target.condition(filter)
     return rendered(
-        sql.SQL("DELETE FROM {} AS t WHERE {}").format(target.table, condition.clause), condition.parameters
+        sql.SQL(
+            "WITH gone AS (DELETE FROM {table} AS t WHERE {condition} RETURNING 1) "
+            "SELECT (SELECT count(*) FROM {table} AS t WHERE {condition}), (SELECT count(*) FROM gone)"
+        ).format(table=target.table, condition=condition.clause),
+        condition.parameters,
     )
 
 
@@ -346,21 +383,18 @@ def drop_stage() -> Statement:
     return rendered(sql.SQL("DROP TABLE {}").format(_STAGE))
 
 
-def lock_documents(target: Target, buckets: Sequence[int]) -> Statement:
-    """Let replacements of the same documents wait for each other, until the transaction ends.
+def lock_documents(target: Target, document_ids: Iterable[str]) -> Statement:
+    """Let writers of the same documents wait for each other, until the transaction ends.
 
-    Without it the later of two would not see the chunks that the earlier one is just inserting, and leave its tail.
+    A statement of its own, before the one that looks: the later of two must see what the earlier one inserted in the
+    place of what it deleted. There are few locks, taken in order, so that a lock table holds them all.
     """
+    buckets = sorted({zlib.crc32(document_id.encode()) % _ADVISORY_BUCKETS for document_id in document_ids})
     return Statement(
         "SELECT pg_advisory_xact_lock(%(table)s::int, bucket) FROM unnest(%(buckets)s::int[]) AS bucket",
         # The oid as a signed int, for the lock takes two of those.
-        {"table": ((target.catalog.table or 0) + 2**31) % 2**32 - 2**31, "buckets": list(buckets)},
+        {"table": ((target.catalog.table or 0) + 2**31) % 2**32 - 2**31, "buckets": buckets},
     )
-
-
-def lock_buckets(document_ids: Sequence[str]) -> list[int]:
-    """Return which locks documents fall under, in order; there are few, so that a lock table holds them all."""
-    return sorted({zlib.crc32(document_id.encode()) % _ADVISORY_BUCKETS for document_id in document_ids})
 
 
 def update_metadata(target: Target, document_id: str, effective: MetadataPatch, within: Expression | None) -> Statement:

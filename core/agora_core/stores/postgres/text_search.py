@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from psycopg import sql
 
 from agora_core.filters import Expression
-from agora_core.stores.postgres.requests import Statement
 from agora_core.stores.postgres.schema import tsvector_sql
+from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.statements import Target, rendered
 from agora_core.stores.postgres.text_query import TextQuery
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agora_core.stores.postgres.json_text import from_json_text, to_json_text
+from agora_core.stores.postgres.rows import from_json_text, to_json_text
 
 numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 documents = st.recursive(

@@ -1,7 +1,9 @@
-"""Running an operation on one connection, of either colour: each statement sent, its answer handed back."""
+"""One operation on one connection: the requests it may make, and how they are sent, from sync and from async code."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -9,8 +11,35 @@ from psycopg import AsyncConnection, Connection
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format, TransactionStatus
 
-from agora_core.stores.postgres.requests import Answer, Copy, Request, Steps
+from agora_core.steps import Steps, adrive, drive
 from agora_core.stores.postgres.rows import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement and its bound parameters; answered by an `Answer`. A value is never part of `text`."""
+
+    text: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A COPY FROM STDIN and the pieces of its stream; answered by an `Answer` without rows."""
+
+    text: str
+    pieces: Iterable[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a statement, and how many rows it returned or wrote."""
+
+    rows: Sequence[Sequence[Any]]
+    count: int
+
+
+Request = Statement | Copy
 
 
 class VectorDumper(Dumper):
@@ -43,11 +72,11 @@ def run(connection: Connection[Any], writes: bool, steps: Steps[Any], first: Req
     """Run an operation, whose first request was taken already, in a transaction where it writes; return its result."""
     phase.connected = True
     if not writes and _is_free(connection):
-        return drive(connection, steps, first, adapt)
+        return _drive(connection, steps, first, adapt)
     # A read in a caller's own transaction is undone, which leaves none of its settings behind; one on a connection
     # that opens transactions by itself must not leave that open.
     with connection.transaction(force_rollback=not writes):
-        result = drive(connection, steps, first, adapt)
+        result = _drive(connection, steps, first, adapt)
         phase.committing = writes
     return result
 
@@ -58,50 +87,25 @@ async def arun(
     """Async twin of `run`."""
     phase.connected = True
     if not writes and _is_free(connection):
-        return await adrive(connection, steps, first, adapt)
+        return await _adrive(connection, steps, first, adapt)
     async with connection.transaction(force_rollback=not writes):
-        result = await adrive(connection, steps, first, adapt)
+        result = await _adrive(connection, steps, first, adapt)
         phase.committing = writes
     return result
 
 
-def drive(connection: Connection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
-    """Send each request of an operation and hand it the answer, until it returns."""
-    try:
-        with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-            if adapt:
-                teach(cursor)
-            while True:
-                try:
-                    answer = execute(cursor, request)
-                except psycopg.Error as error:
-                    # The operation may have set a savepoint and know another way.
-                    request = steps.throw(error)
-                else:
-                    request = steps.send(answer)
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
+def _drive(connection: Connection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
+    with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        if adapt:
+            teach(cursor)
+        return drive(steps, lambda request: execute(cursor, request), request)
 
 
-async def adrive(connection: AsyncConnection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
-    """Async twin of `drive`."""
-    try:
-        async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-            if adapt:
-                teach(cursor)
-            while True:
-                try:
-                    answer = await aexecute(cursor, request)
-                except psycopg.Error as error:
-                    request = steps.throw(error)
-                else:
-                    request = steps.send(answer)
-    except StopIteration as end:
-        return end.value
-    finally:
-        steps.close()
+async def _adrive(connection: AsyncConnection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
+    async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+        if adapt:
+            teach(cursor)
+        return await adrive(steps, lambda request: aexecute(cursor, request), request)
 
 
 def teach(what: psycopg.abc.AdaptContext) -> None:
