@@ -14,12 +14,14 @@ from agora_core.filters.expressions import (
     MetadataFilter,
     all_of,
     any_of,
+    bound_by,
     compile_filter,
     conjoin,
     filter_from_json,
     filter_to_json,
     frozen_filter,
     not_,
+    scope_of,
 )
 from agora_core.filters.matching import (
     assert_removal_filter,
@@ -39,6 +41,7 @@ __all__ = [
     "all_of",
     "any_of",
     "assert_removal_filter",
+    "bound_by",
     "compile_filter",
     "conjoin",
     "field",
@@ -50,4 +53,5 @@ __all__ = [
     "not_",
     "predicate",
     "removal_filter",
+    "scope_of",
 ]

@@ -104,6 +104,22 @@ class And(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Bounded(And):
+    """A conjunction that also says which part of it is a scope: statistics then stay inside that.
+
+    It means what its children mean, to whoever does not look at `scope`.
+    """
+
+    scope: Expression
+
+
+class BoundedMapping(dict[str, Any]):
+    """`Bounded` in the mapping form, for stores that understand only that."""
+
+    scope: AnyFilter
+
+
+@dataclass(frozen=True, slots=True)
 class Or(Expression):
     """At least one child holds; without children it never holds."""
 
@@ -252,7 +268,10 @@ def compile_filter(filter: AnyFilter) -> Expression:
     Raises:
         InvalidFilterError: the filter is neither, a key is no str, or a value is not JSON or is UNSET.
     """
-    return filter if isinstance(filter, Expression) else _conjunction(_entries(filter))
+    if isinstance(filter, Expression):
+        return filter
+    plain = _conjunction(_entries(filter))
+    return _with_scope(plain, filter.scope) if isinstance(filter, BoundedMapping) else plain
 
 
 def frozen_filter(filter: AnyFilter) -> AnyFilter:
@@ -267,6 +286,10 @@ def frozen_filter(filter: AnyFilter) -> AnyFilter:
         return filter
     entries = _entries(filter)
     frozen = {key: entry.value if isinstance(entry, Literal) else list(entry) for key, entry in entries}
+    if isinstance(filter, BoundedMapping):
+        bounded = BoundedMapping(frozen)
+        bounded.scope = filter.scope
+        return bounded
     # A mapping that gives a key twice is no dict; every one of its conditions holds.
     return frozen if len(frozen) == len(entries) else _conjunction(entries)
 
@@ -286,6 +309,34 @@ def conjoin(scope: AnyFilter, filter: AnyFilter | None) -> AnyFilter:
     if isinstance(bound, Mapping) and isinstance(given, Mapping) and bound.keys().isdisjoint(given.keys()):
         return {**bound, **given}
     return all_of(bound, given)
+
+
+def bound_by(scope: AnyFilter, filter: AnyFilter | None) -> AnyFilter:
+    """Return the conjunction of both, which says that `scope` is one; what bounds `filter` itself belongs to it.
+
+    Raises:
+        InvalidFilterError: one of them could not be built.
+    """
+    both = conjoin(scope, filter)
+    inner = None if filter is None else scope_of(filter)
+    whole = frozen_filter(scope if inner is None else conjoin(scope, inner))
+    if isinstance(both, Expression):
+        return _with_scope(both, whole)
+    bounded = BoundedMapping(both)
+    bounded.scope = whole
+    return bounded
+
+
+def scope_of(filter: AnyFilter) -> AnyFilter | None:
+    """Return the part of a filter that `bound_by` made a scope, None where there is none."""
+    return filter.scope if isinstance(filter, (Bounded, BoundedMapping)) else None
+
+
+def _with_scope(expression: Expression, scope: AnyFilter) -> Expression:
+    if expression in (TRUE, FALSE):
+        return expression
+    children = expression.children if isinstance(expression, And) else (expression,)
+    return Bounded(children, compile_filter(scope))
 
 
 def _entries(filter: Any) -> list[tuple[str, Literal | Literals]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agora_core.filters import Expression, compile_filter, conjoin, frozen_filter
+from agora_core.filters import Expression, bound_by, compile_filter, conjoin, frozen_filter
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever
@@ -64,7 +64,7 @@ class ScopedRetriever(BaseRetriever):
         min_score: float | None,
         per_document: int | None,
     ) -> Steps[list[Passage]]:
-        narrowed = conjoin(self._scope, filter)
+        narrowed = bound_by(self._scope, filter)
 
         def fetch(count: int) -> Steps[list[Passage]]:
             return self._port.retrieve(query, top_k=count, filter=narrowed, min_score=min_score)

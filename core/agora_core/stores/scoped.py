@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agora_core.errors import InvalidArgumentError, ScopeViolationError
-from agora_core.filters import Expression, assert_removal_filter, compile_filter, conjoin, frozen_filter
+from agora_core.filters import Expression, assert_removal_filter, bound_by, compile_filter, conjoin, frozen_filter
 from agora_core.filters.expressions import And, Leaf
 from agora_core.filters.matching import predicate
 from agora_core.filters.operators import EQUALS
@@ -119,7 +119,7 @@ class ScopedVectorStore(OperationStore):
         return await arun(operation)
 
     def _narrow(self, filter: AnyFilter | None) -> AnyFilter:
-        return conjoin(self._scope, filter)
+        return bound_by(self._scope, filter)
 
     def _kept(self, key: str, argument: str) -> str:
         return key if self._namespace is None else self._namespace.stored(check_id(key, argument=argument))
