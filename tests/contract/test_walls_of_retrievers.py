@@ -55,7 +55,7 @@ def retrievers_over(store: Any) -> dict[str, Any]:
         lexical = LexicalRetriever(store)
         made["lexical"] = lexical
         for fusion in ("rrf", "relative_score", "adaptive"):
-            made[fusion] = HybridRetriever([dense, lexical], fusion=fusion, fetch_top_k=50)  # type: ignore[arg-type]
+            made[fusion] = HybridRetriever([dense, lexical], fusion=fusion, fetch_top_k=50)
         made["short lists"] = HybridRetriever([dense, lexical], fetch_top_k=3)
     return made
 
