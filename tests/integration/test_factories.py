@@ -17,7 +17,7 @@ from agora_core import (
     reciprocal_rank_fusion,
     retrievers,
 )
-from agora_core.retrievers.factories import PGVECTOR_OPTIONS, QDRANT_OPTIONS
+from agora_core.retrievers.factories import PgVectorOptions, QdrantOptions
 from agora_core.testing import FakeEmbeddingProvider
 
 DOCUMENTS = [
@@ -44,7 +44,7 @@ async def test_pgvector(pg_conninfo: str, fresh_name: str, full_text: Any) -> No
     pytest.importorskip("psycopg_pool")
     from agora_core.stores.postgres import PgVectorStore
 
-    assert options_of(PgVectorStore) == PGVECTOR_OPTIONS
+    assert options_of(PgVectorStore) == set(PgVectorOptions.__annotations__)
     made = retrievers.pgvector(
         lambda: pg_conninfo,
         embedder=lambda: FakeEmbeddingProvider(32),
@@ -71,7 +71,7 @@ def test_qdrant(full_text: Any) -> None:
     pytest.importorskip("qdrant_client")
     from agora_core.stores.qdrant import QdrantStore
 
-    assert options_of(QdrantStore) == QDRANT_OPTIONS
+    assert options_of(QdrantStore) == set(QdrantOptions.__annotations__)
     made = retrievers.qdrant(
         ":memory:",
         embedder=lambda: FakeEmbeddingProvider(32),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from agora_core.calling import given
 from agora_core.errors import MissingExtraError
@@ -17,49 +17,57 @@ from agora_core.retrievers.lazy import LazyRetriever, Parts, made
 from agora_core.retrievers.lexical import LexicalRetriever
 from agora_core.retrievers.scoped import seen_from
 
-# Written out, because asking the store would import its driver; a test compares them with the constructors.
-PGVECTOR_OPTIONS: Final = frozenset(
-    [
-        "table",
-        "schema",
-        "dimension",
-        "metric",
-        "columns",
-        "storage",
-        "index",
-        "hnsw_m",
-        "hnsw_ef_construction",
-        "ef_search",
-        "ivfflat_lists",
-        "ivfflat_probes",
-        "upsert_batch_size",
-        "max_connections",
-        "pool_timeout",
-    ]
-)
-QDRANT_OPTIONS: Final = frozenset(
-    [
-        "async_client",
-        "collection",
-        "dimension",
-        "metric",
-        "upsert_batch_size",
-        "api_key",
-        "timeout",
-        "client_options",
-        "max_retries",
-        "retry_backoff",
-        "exact",
-        "hnsw_ef",
-        "quantization",
-        "shard_key",
-        "consistency",
-        "ordering",
-        "index_metadata",
-        "tenant_key",
-        "collection_options",
-    ]
-)
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from agora_core.stores.postgres.layout import PgVectorColumns
+
+# Written out, because asking the stores would import their drivers; a test compares them with the constructors.
+
+
+class PgVectorOptions(TypedDict, total=False):
+    """Options of `PgVectorStore`."""
+
+    table: str
+    schema: str | None
+    dimension: int
+    metric: Literal["cosine", "l2", "inner"]
+    columns: PgVectorColumns | None
+    storage: Literal["vector", "halfvec"]
+    index: Literal["hnsw", "ivfflat", "after"] | None
+    hnsw_m: int | None
+    hnsw_ef_construction: int | None
+    ef_search: int | None
+    ivfflat_lists: int | None
+    ivfflat_probes: int | None
+    upsert_batch_size: int
+    max_connections: int
+    pool_timeout: float
+
+
+class QdrantOptions(TypedDict, total=False):
+    """Options of `QdrantStore`."""
+
+    async_client: Any
+    collection: str
+    dimension: int
+    metric: Literal["cosine", "l2", "inner"]
+    upsert_batch_size: int
+    api_key: str | None
+    timeout: int | None
+    client_options: Mapping[str, Any] | None
+    max_retries: int
+    retry_backoff: float
+    exact: bool | None
+    hnsw_ef: int | None
+    quantization: Mapping[str, Any] | None
+    shard_key: Any
+    consistency: Any
+    ordering: Any
+    index_metadata: Any
+    tenant_key: str | None
+    collection_options: Mapping[str, Any] | None
+
 
 _FETCH_TOP_K: Final = 100
 _SAMPLE: Final = 100
@@ -153,7 +161,7 @@ def pgvector(
     ensure_schema: bool = False,
     full_text: Mapping[str, Any] | None = None,
     hybrid: Mapping[str, Any] | None = None,
-    **store_options: Any,
+    **store_options: Unpack[PgVectorOptions],
 ) -> LazyRetriever:
     """Return a retriever over a Postgres table.
 
@@ -168,7 +176,7 @@ def pgvector(
     Raises:
         TypeError: `PgVectorStore` has no such option.
     """
-    _check_options("pgvector", store_options, PGVECTOR_OPTIONS)
+    _check_options("pgvector", store_options, frozenset(PgVectorOptions.__annotations__))
 
     def make(coming: Sequence[IngestDocument]) -> Parts:
         from agora_core.stores.postgres import PgLexicalVectorStore, PgVectorStore
@@ -188,7 +196,7 @@ def qdrant(
     ensure_collection: bool = False,
     full_text: Mapping[str, Any] | None = None,
     hybrid: Mapping[str, Any] | None = None,
-    **store_options: Any,
+    **store_options: Unpack[QdrantOptions],
 ) -> LazyRetriever:
     """Return a retriever over a Qdrant collection.
 
@@ -203,7 +211,7 @@ def qdrant(
     Raises:
         TypeError: `QdrantStore` has no such option.
     """
-    _check_options("qdrant", store_options, QDRANT_OPTIONS)
+    _check_options("qdrant", store_options, frozenset(QdrantOptions.__annotations__))
 
     def make(coming: Sequence[IngestDocument]) -> Parts:
         from agora_core.stores.qdrant import QdrantLexicalVectorStore, QdrantStore

@@ -267,9 +267,9 @@ def test_bad_arguments_are_refused_before_anything_is_made() -> None:
 
 def test_a_misspelt_option_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match=r"pgvector\(\) got an unexpected keyword argument 'tabel'"):
-        retrievers.pgvector("postgresql://nowhere/x", embedder=Counter(), tabel="t")
+        retrievers.pgvector("postgresql://nowhere/x", embedder=Counter(), tabel="t")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"qdrant\(\) got an unexpected keyword argument 'tabel'"):
-        retrievers.qdrant(":memory:", embedder=Counter(), tabel="t")
+        retrievers.qdrant(":memory:", embedder=Counter(), tabel="t")  # type: ignore[call-arg]
 
 
 async def test_closing_waits_for_the_making() -> None:
