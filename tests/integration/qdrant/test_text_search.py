@@ -46,12 +46,6 @@ def filled(make_store: StoreMaker, texts: list[str], **options: Any) -> Any:
     return store
 
 
-class Bound(dict[str, Any]):
-    """A filter that came through a view: it says which part of it is the scope."""
-
-    scope: Any = None
-
-
 def test_ids_and_scores_are_those_of_the_keyword_retriever(make_store: StoreMaker, qdrant_client: Any) -> None:
     texts = corpus()
     store = filled(make_store, texts, k1=1.1, b=0.6)
@@ -81,9 +75,9 @@ def test_ids_and_scores_are_those_of_the_keyword_retriever(make_store: StoreMake
             floor = whole[5].score
             least = [p for p in whole if p.score >= floor]
             same(store.search_text(query, top_k=500, min_score=floor - 1e-9), least)
-            bounded = Bound(g=1)
-            bounded.scope = {"g": 1}
-            same(store.search_text(query, top_k=9, filter=bounded), inside.retrieve(query, top_k=9))
+            same(store.scoped({"g": 1}).search_text(query, top_k=9), inside.retrieve(query, top_k=9))
+            odd = store.scoped(field("g") < 2).scoped({"g": [1, 2]})
+            same(odd.search_text(query, top_k=9), inside.retrieve(query, top_k=9))
         # Statistics follow every write.
         store.remove_where({"g": 2})
         keyword.remove([chunk.id for chunk in chunks if (chunk.metadata or {})["g"] == 2])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agora_core.errors import InvalidArgumentError
+from agora_core.filters import scope_of
 from agora_core.fusion import Fusion, fuse
 from agora_core.keyword.analysis import AnyTokenizer, query_weights
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
@@ -202,5 +203,5 @@ def check_syntax(syntax: Any) -> Syntax:
 
 def _scope(filter: AnyFilter | None) -> CompiledFilter:
     """Return the part of a filter whose statistics count: that of the views it came through, all records without."""
-    scope = getattr(filter, "scope", None)
+    scope = None if filter is None else scope_of(filter)
     return NO_FILTER if scope is None else compile_for_qdrant(scope)
