@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agora_core.errors import InvalidArgumentError
@@ -18,6 +18,8 @@ def ranking(owners: list[str]) -> list[Passage]:
     return [Passage(f"{owner}#{n}", "", -float(n)) for n, owner in enumerate(owners)]
 
 
+@example(["a"] * 60 + ["b", "c"], 3, 1, None)
+@example(["a", "a", "b"], 2, 1, 1)
 @given(documents, st.integers(1, 9), st.integers(1, 4), st.none() | st.integers(1, 30))
 def test_growing_gives_what_cutting_the_whole_ranking_gives(
     owners: list[str], top_k: int, per_document: int, first: int | None
