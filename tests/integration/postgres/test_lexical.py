@@ -22,7 +22,6 @@ from agora_core import (
     retrievers,
 )
 from agora_core.errors import InvalidArgumentError
-from agora_core.stores.postgres import session
 
 TEXTS = [
     "the heat pump heats the house",
@@ -96,7 +95,8 @@ _stores: dict[str, PgLexicalVectorStore] = {}
 
 def _kept(conninfo: str) -> PgLexicalVectorStore:
     if conninfo not in _stores:
-        store = PgLexicalVectorStore(conninfo, table="typed_at", dimension=3, max_connections=1)
+        options: dict[str, Any] = {"text_search": "simple", "syntax": "web", "max_connections": 1}
+        store = PgLexicalVectorStore(conninfo, table="typed_at", dimension=3, **options)
         store.ensure_schema()
         store.upsert(ROWS)
         _stores[conninfo] = store
@@ -173,26 +173,6 @@ def test_both_legs_at_once_rank_as_one_after_the_other(store: PgLexicalVectorSto
     assert hybrid.retrieve(query, top_k=5, **given) == reciprocal_rank_fusion(legs)[:5]
 
 
-def test_both_legs_are_one_statement_also_behind_an_index(make_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = make_store(lexical=True)
-    store.upsert([VectorRecord(f"r{n}", f"word{n % 50} common", [1.0, n / 99, 0.1]) for n in range(1_500)])
-    vector = [1.0, 7.0, 0.1]
-    expected = reciprocal_rank_fusion([store.search(vector, top_k=20), store.search_text("word7 common", top_k=20)])[
-        :10
-    ]
-    store.search_hybrid("word7", vector, top_k=3)
-    sent: list[str] = []
-    original = session.execute
-
-    def listen(cursor: Any, request: Any) -> Any:
-        sent.append(request.text)
-        return original(cursor, request)
-
-    monkeypatch.setattr(session, "execute", listen)
-    assert store.search_hybrid("word7 common", vector, top_k=10) == expected
-    assert len(sent) == 1
-
-
 def test_options_and_arguments_are_checked(store: PgLexicalVectorStore, pg_conninfo: str) -> None:
     for options, message in (
         ({"ranking": "tfidf"}, "ranking must be one of bm25, ts_rank_cd"),
@@ -222,7 +202,7 @@ def test_the_factory_gives_the_hybrid_of_both_legs(pg_conninfo: str, fresh_name:
         store.ensure_schema()
         store.upsert(ROWS)
         assert retriever.retrieve("heat pump", top_k=3) == store.search_hybrid(
-            "heat pump", Embedder().embed(["heat pump"])[0], top_k=3
+            "heat pump", Embedder().embed(["heat pump"])[0], top_k=3, fetch_top_k=100, fusion="adaptive"
         )
     retriever.close()
 

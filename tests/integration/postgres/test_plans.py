@@ -27,7 +27,7 @@ RARE = compile_filter({"rare": "yes"})
 
 @pytest.fixture(scope="module")
 def store(pg_conninfo: str, big_table: str) -> Iterator[PgLexicalVectorStore]:
-    with PgLexicalVectorStore(pg_conninfo, table=big_table, dimension=BIG_DIMENSION) as store:
+    with PgLexicalVectorStore(pg_conninfo, table=big_table, dimension=BIG_DIMENSION, text_search="simple") as store:
         yield store
 
 
@@ -149,7 +149,7 @@ def test_estimates_are_those_of_the_tokens(store: PgLexicalVectorStore, target: 
 def test_no_statement_is_prepared(pg_conninfo: str, big_table: str) -> None:
     """Else a plan made for one actor's filter would be used for another's."""
     with psycopg.connect(pg_conninfo, autocommit=True) as connection:
-        with PgLexicalVectorStore(connection, table=big_table, dimension=BIG_DIMENSION) as store:
+        with PgLexicalVectorStore(connection, table=big_table, dimension=BIG_DIMENSION, text_search="simple") as store:
             for _ in range(8):
                 store.search([1.0] * BIG_DIMENSION, top_k=3, filter={"share": [1]})
         row = connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()

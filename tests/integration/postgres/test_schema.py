@@ -21,7 +21,7 @@ ROWS = [
 
 
 def ensure(conninfo: str, table: str) -> None:
-    with PgLexicalVectorStore(conninfo, table=table, schema=table, dimension=3) as store:
+    with PgLexicalVectorStore(conninfo, table=table, schema=table, dimension=3, text_search="simple") as store:
         store.ensure_schema()
         store.upsert([ROWS[0]])
 

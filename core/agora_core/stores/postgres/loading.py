@@ -7,7 +7,7 @@ copied into a temporary table and merged from there with ON CONFLICT.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -29,12 +29,19 @@ _RELEASE: Final = Statement("RELEASE SAVEPOINT agora_copy")
 _ROLL_BACK: Final = Statement("ROLLBACK TO SAVEPOINT agora_copy")
 
 
-def write(target: Target, batches: Iterator[RecordBatch], bound: Expression | None, *, single: int) -> Steps[int]:
+After = Callable[[RecordBatch], Steps[None]]
+"""What is done after each batch, within its transaction."""
+
+
+def write(
+    target: Target, batches: Iterator[RecordBatch], bound: Expression | None, *, single: int, after: After | None = None
+) -> Steps[int]:
     """Upsert checked batches within the transaction that runs. Return how many records were written, each id once.
 
     Args:
         bound: what the records replaced must match.
         single: up to this many records go as one INSERT.
+        after: what follows the write of each batch.
 
     Raises:
         ScopeViolationError: a record to replace lies outside the bound.
@@ -52,12 +59,16 @@ def write(target: Target, batches: Iterator[RecordBatch], bound: Expression | No
             loader = _Loader(target, bound)
             yield from loader.load(first)
             yield from loader.finish()
+        if after is not None:
+            yield from after(first)
         return len(first)
     loader = _Loader(target, bound)
     # Eight bytes an id tell how many there were, whatever the length of the load.
     seen = []
     for batch in itertools.chain((first, second), batches):
         yield from loader.load(batch)
+        if after is not None:
+            yield from after(batch)
         seen.append(np.fromiter(map(hash, batch.ids), dtype=np.int64, count=len(batch)))
     yield from loader.finish()
     return len(np.unique(np.concatenate(seen)))

@@ -157,6 +157,8 @@ class PgSchema(PgOperations):
             if not self._index_later and index is not None and catalog.vector_index is None and index[0] not in present:
                 yield rendered(index[1])
             self._look_again()
+            if self._texts is not None:
+                yield from self._texts.ensure((yield from self._known_target()))
 
         return Operation(steps, writes=True)
 

@@ -25,6 +25,7 @@ from agora_core.stores.postgres.dense import DenseSearch, Selectivity
 from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.rows import check_storable, from_json_text, passage, vector_record
 from agora_core.stores.postgres.statements import Target
+from agora_core.stores.postgres.text.index import TextIndex
 from agora_core.validation import (
     Float32Array,
     RecordBatch,
@@ -53,6 +54,8 @@ class PgOperations(OperationStore):
     _probes: int | None
     _target: tuple[Target, float] | None = None
     _selectivity: Selectivity
+    _texts: TextIndex | None = None
+    """The text index of a store that searches texts by the library's own analysers."""
 
     @abstractmethod
     def _text_search(self) -> str | None:
@@ -80,6 +83,8 @@ class PgOperations(OperationStore):
         """Forget the catalog, after something that changes it."""
         self._target = None
         self._selectivity.forget()
+        if self._texts is not None:
+            self._texts.forget()
 
     def _check(self) -> Operation:
         def steps() -> Steps[Health]:
@@ -315,7 +320,9 @@ class PgOperations(OperationStore):
         return Operation(steps, writes=not nothing)
 
     def _write(self, target: Target, batches: Iterator[RecordBatch], bound: Expression | None) -> Steps[int]:
-        written = yield from loading.write(target, batches, bound, single=self._upsert_batch_size)
+        texts = self._texts
+        after = None if texts is None else lambda batch: texts.index(target, batch)
+        written = yield from loading.write(target, batches, bound, single=self._upsert_batch_size, after=after)
         if written >= search.EXACT_ROWS_UNFILTERED:
             self._selectivity.forget()
         return written
@@ -352,7 +359,7 @@ class PgOperations(OperationStore):
             for record_id, metadata in zip(batch.ids, batch.metadata, strict=True):
                 if not holds(metadata or {}):
                     raise out_of_scope(record_id)
-        return batch
+        return batch if self._texts is None else self._texts.analysed(batch)
 
 
 def expression_of(filter: AnyFilter | None) -> Expression | None:

@@ -35,12 +35,13 @@ class TextQuery:
         return not self.all_terms
 
 
-def parse_text_query(query: Any, *, drop_stop_words: bool) -> TextQuery:
+def parse_text_query(query: Any, *, drop_stop_words: bool, plain: bool = False) -> TextQuery:
     """Take a query apart. There is no syntax to get wrong: what is no phrase and no exclusion is words.
 
     `"heat pump"` must stand so; `-price` and `-"used car"` must not stand; everything else is found if any word is.
 
     Args:
+        plain: quotes and minus are characters like others.
         drop_stop_words: leave function words out, unless there is nothing else. The language is the one that most of
             them belong to.
 
@@ -52,9 +53,10 @@ def parse_text_query(query: Any, *, drop_stop_words: bool) -> TextQuery:
     words: list[str] = []
     phrases: list[str] = []
     excluded: list[str] = []
-    for minus, phrase, word in _PART.findall(_UNSTORABLE.sub(" ", query)[:_LONGEST_QUERY]):
+    text = _UNSTORABLE.sub(" ", query)[:_LONGEST_QUERY]
+    for minus, phrase, word in [("", "", part) for part in text.split()] if plain else _PART.findall(text):
         if word:
-            if _EXCLUDED.match(word):
+            if not plain and _EXCLUDED.match(word):
                 excluded.append(word[1:])
             else:
                 words.append(word)
