@@ -232,3 +232,16 @@ def test_progress_of_chunks_counts_documents(capfd: pytest.CaptureFixture[str]) 
     chunks = [ChunkRecord(f"a#{number}", "torque") for number in range(3)]
     ingest_chunks(chunks, embedder=Embedder(), store=MemoryVectorStore(), show_progress=True)
     assert "1 documents" in capfd.readouterr().err
+
+
+def test_an_index_that_can_be_backed_is_backed_by_the_store_and_never_by_a_view() -> None:
+    class Backed(KeywordRetriever):
+        backed_by: Any = None
+
+    store, beside_a_view, own = MemoryVectorStore(), Backed(), Backed()
+    ingest_documents([], embedder=Embedder(), store=store.scoped({"a": 1}), keyword=beside_a_view)
+    assert beside_a_view.backed_by is None
+    ingest_documents([], embedder=Embedder(), store=store, keyword=own)
+    assert own.backed_by is store
+    ingest_documents([], embedder=Embedder(), store=MemoryVectorStore(), keyword=own)
+    assert own.backed_by is store
