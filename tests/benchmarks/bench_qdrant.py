@@ -152,7 +152,11 @@ def main() -> None:
         lines.append("| " + " | ".join(row.cells()) + " |")
         print(lines[-1], flush=True)
     if options.write:
-        note = "Times to those of qdrant-client's own calls on the same records."
+        note = (
+            "`make bench ARGS=qdrant`. Times to those of qdrant-client's own calls on the same records. A filter asks "
+            "for points without tokens as well, an upsert writes the tokens that filters need, and a patch is seen "
+            "whole, which takes six requests: see docs/qdrant.md."
+        )
         write_section(options.write, "qdrant", table_section("Qdrant", note, lines, ["qdrant-client"]))
 
 
