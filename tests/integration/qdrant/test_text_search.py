@@ -214,3 +214,10 @@ def test_other_scripts(make_store: StoreMaker) -> None:
     assert [p.id for p in store.search_text("検索", top_k=3)] == ["d0"]
     assert [p.id for p in store.search_text("ПОИСК", top_k=3)] == ["d1"]
     assert [p.id for p in store.search_text("DÉJÀ", top_k=3)] == ["d2"]
+
+
+def test_phrases_and_exclusions_where_they_are_asked_for(make_store: StoreMaker) -> None:
+    store = filled(make_store, ["red fox runs", "fox red", "red fox sleeps", "green"])
+    assert [p.id for p in store.search_text('"red fox" -sleeps', top_k=5, syntax="web")] == ["d0"]
+    assert len(store.search_text('"red fox" -sleeps', top_k=5)) == 3
+    assert store.search_text("-fox", top_k=5, syntax="web") == []

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agora_core.errors import InvalidArgumentError
 from agora_core.filters import scope_of
 from agora_core.fusion import Fusion, fuse
-from agora_core.keyword.analysis import AnyTokenizer, query_weights
+from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
+from agora_core.keyword.querying import TextQuery, check_syntax, parse_query
 from agora_core.keyword.registry import resolve_tokenizer
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
@@ -118,28 +118,28 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
             check_per_document(per_document),
         )
 
-    def _asked(self, query: Any, syntax: Syntax | None) -> dict[str, float]:
-        if not isinstance(query, str):
-            raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")
-        check_syntax(self._syntax if syntax is None else syntax)
-        return query_weights(self._encoder.tokenizer, query)
+    def _asked(self, query: str, syntax: Syntax | None) -> TextQuery:
+        return parse_query(query, self._encoder.tokenizer, syntax=self._syntax if syntax is None else syntax)
 
     def _text(
         self,
-        asked: dict[str, float],
+        asked: TextQuery,
         scope: CompiledFilter,
         compiled: CompiledFilter,
         wanted: int,
         floor: float | None,
         each: int | None,
     ) -> Steps[list[Passage]]:
-        if compiled.denies or scope.denies or not asked:
+        if compiled.denies or scope.denies or asked.is_blank:
             return []
         yield from self._ready()
-        accept = self._encoder.holds_any(asked)
+        holds_any = self._encoder.holds_any(asked.weights)
+
+        def accept(text: str) -> bool:
+            return holds_any(text) and (asked.is_plain or asked.admits(self._encoder.tokenizer, text))
 
         def read(view: View) -> Steps[list[Passage]]:
-            hits = yield from sparse.ranking(self._settings, self._encoder, asked, scope, compiled, view)
+            hits = yield from sparse.ranking(self._settings, self._encoder, asked.weights, scope, compiled, view)
             if floor is not None:
                 hits = [hit for hit in hits if hit[0] >= floor]
             best = yield from sparse.read(self._settings, hits, compiled, view, accept, wanted, each)
@@ -187,18 +187,6 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
             return []
 
         return hybrid()
-
-
-def check_syntax(syntax: Any) -> Syntax:
-    """Return a syntax.
-
-    Raises:
-        InvalidArgumentError: it is not `plain` or `web`.
-    """
-    if syntax not in ("plain", "web"):
-        raise InvalidArgumentError(f"syntax must be 'plain' or 'web', got {syntax!r}")
-    checked: Syntax = syntax
-    return checked
 
 
 def _scope(filter: AnyFilter | None) -> CompiledFilter:
