@@ -6,15 +6,41 @@ import asyncio
 import contextvars
 import os
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 WAITING_THREADS: Final = 64
+
+
+class Renewable(Protocol):
+    """What holds connections or locks that a forked process must not use."""
+
+    def renew(self) -> None:
+        """Begin anew, in the child, before anything else runs there."""
+
+
+_renewed: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def renew_after_fork(thing: Renewable) -> None:
+    """Have `thing.renew()` called in every process that is forked from this one, as long as it is alive."""
+    _renewed.add(thing)
+
+
+def _renew() -> None:
+    for thing in list(_renewed):
+        thing.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
 _lock = threading.Lock()
 _executor: ThreadPoolExecutor | None = None
 

@@ -12,6 +12,7 @@ import contextlib
 import random
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from agora_core.concurrency import renew_after_fork
 from agora_core.errors import AgoraError, InvalidArgumentError, StoreClosedError, UnsupportedOperationError
 from agora_core.steps import Steps
 from agora_core.stores.postgres import session
 from agora_core.stores.postgres.failures import RETRIED, is_lost, translated
-from agora_core.stores.postgres.loop_pool import LoopPool
+from agora_core.stores.postgres.pools import LoopPool, ThreadPool
 from agora_core.stores.postgres.session import Phase
 
 T = TypeVar("T")
@@ -65,12 +67,15 @@ class Connections:
         self._lock = threading.RLock()
         self._connection_lock = threading.RLock()
         self._closed = False
-        self._pool: ConnectionPool[Any] | None = None
+        self._pool: ThreadPool | None = None
         # Kept by strong references, and let go when the loop is found closed: sockets must be closed by someone.
         self._pools: dict[asyncio.AbstractEventLoop, LoopPool] = {}
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._one_at_a_time: asyncio.Lock | None = None
         self._adapts = not isinstance(source, str)
+        self._inherited = False
+        self._told = False
+        renew_after_fork(self)
         if isinstance(source, str):
             _check_conninfo(source)
         elif not isinstance(source, (ConnectionPool, AsyncConnectionPool, Connection, AsyncConnection)):
@@ -78,6 +83,18 @@ class Connections:
                 "the first argument must be a connection string, or a psycopg pool or connection, "
                 f"got {type(source).__name__}"
             )
+
+    def renew(self) -> None:
+        """Begin anew in a forked process, which must not use the connections and locks of its parent."""
+        pools: list[ThreadPool | LoopPool] = [*self._pools.values()]
+        if self._pool is not None:
+            pools.append(self._pool)
+        self._pool, self._pools = None, {}
+        self._lock, self._connection_lock = threading.RLock(), threading.RLock()
+        self._loop = self._one_at_a_time = None
+        self._inherited = not isinstance(self._source, str)
+        for pool in pools:
+            pool.disown()
 
     @property
     def is_natively_async(self) -> bool:
@@ -111,14 +128,19 @@ class Connections:
                 # The first step is taken before a connection is: what asks for nothing needs none.
                 first = next(steps)
                 with self._connection() as connection:
-                    return session.run(connection, operation.writes, steps, first, phase, self._adapts)
+                    try:
+                        return session.run(connection, operation.writes, steps, first, phase, self._adapts)
+                    except psycopg.Error as error:
+                        if self._judged(error, connection, phase):
+                            connection.close()
+                        raise
             except StopIteration as end:
                 return end.value
             except psycopg.Error as error:
                 pause = self._pause(error, operation, phase, attempt)
                 if pause is None:
-                    raise translated(error, committing=phase.committing and is_lost(error)) from None
-                if is_lost(error):
+                    raise translated(error, lost=phase.lost, committing=phase.committing and phase.lost) from None
+                if phase.lost:
                     self._drop_stale()
             time.sleep(pause)
 
@@ -135,44 +157,45 @@ class Connections:
             with self._connection_lock:
                 yield source
             return
-        pool = self._opened() if isinstance(source, str) else source
-        if pool is source:
-            # Does nothing to a pool that is open.
-            pool.open()
-        with pool.connection() as connection:
+        if isinstance(source, str):
+            with self._opened().connection() as connection:
+                yield connection
+            return
+        # Does nothing to a pool that is open.
+        source.open()
+        with source.connection() as connection:
             yield connection
 
-    def _opened(self) -> ConnectionPool[Any]:
+    def _opened(self) -> ThreadPool:
+        # No lock is held while anything is connected: the event loop takes the same one.
         with self._lock:
             self._check_open()
             if self._pool is None:
-                conninfo = cast("str", self._source)
-                # Asked once by itself: a pool would try for its whole timeout, and then not say what was wrong.
-                psycopg.connect(conninfo, **_PARAMETERS).close()
-                pool = ConnectionPool(
-                    conninfo,
-                    min_size=0,
-                    max_size=self._max_connections,
+                self._pool = ThreadPool(
+                    cast("str", self._source),
+                    size=self._max_connections,
                     timeout=self._pool_timeout,
-                    kwargs=dict(_PARAMETERS),
                     configure=session.teach,
-                    name="agora-postgres",
-                    open=False,
                 )
-                pool.open()
-                self._pool = pool
             return self._pool
 
     def _drop_stale(self) -> None:
-        pool = self._source if isinstance(self._source, ConnectionPool) else self._pool
-        if pool is not None:
-            pool.check()
+        if isinstance(self._source, ConnectionPool):
+            self._source.check()
+        elif self._pool is not None:
+            self._pool.drop_idle()
+
+    def _judged(self, error: psycopg.Error, connection: Connection[Any] | AsyncConnection[Any], phase: Phase) -> bool:
+        """Note whether the connection is lost, and say whether it must not go back into its pool."""
+        phase.lost = is_lost(error, connection)
+        single = isinstance(self._source, (Connection, AsyncConnection))
+        return phase.lost and not single and not connection.closed
 
     # Async.
 
     async def arun(self, operation: Operation) -> Any:
         """Async twin of `run`; in a worker thread where only a sync pool or connection was given."""
-        if not self.is_natively_async:
+        if not self.is_natively_async or self._cannot_be_async():
             return await asyncio.to_thread(self.run, operation)
         attempt = 0
         while True:
@@ -182,16 +205,35 @@ class Connections:
             try:
                 first = next(steps)
                 async with self._aconnection() as connection:
-                    return await session.arun(connection, operation.writes, steps, first, phase, self._adapts)
+                    try:
+                        return await session.arun(connection, operation.writes, steps, first, phase, self._adapts)
+                    except psycopg.Error as error:
+                        if self._judged(error, connection, phase):
+                            await connection.close()
+                        raise
             except StopIteration as end:
                 return end.value
             except psycopg.Error as error:
                 pause = self._pause(error, operation, phase, attempt)
                 if pause is None:
-                    raise translated(error, committing=phase.committing and is_lost(error)) from None
-                if is_lost(error):
+                    raise translated(error, lost=phase.lost, committing=phase.committing and phase.lost) from None
+                if phase.lost:
                     await self._adrop_stale()
             await asyncio.sleep(pause)
+
+    def _cannot_be_async(self) -> bool:
+        """Say whether the driver refuses this event loop, as it does the default one of Windows."""
+        if not isinstance(self._source, str) or type(asyncio.get_running_loop()).__name__ != "ProactorEventLoop":
+            return False
+        if not self._told:
+            self._told = True
+            warnings.warn(
+                "psycopg cannot use the ProactorEventLoop of Windows, so the async methods of this store run in worker "
+                "threads; use asyncio.SelectorEventLoop for native ones",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return True
 
     @contextlib.asynccontextmanager
     async def _aconnection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -241,7 +283,6 @@ class Connections:
                     cast("str", self._source),
                     size=self._max_connections,
                     timeout=self._pool_timeout,
-                    parameters=_PARAMETERS,
                     configure=session.teach,
                 )
                 self._pools[loop] = pool
@@ -274,6 +315,12 @@ class Connections:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError("the store is closed; open another one")
+        if self._inherited:
+            raise UnsupportedOperationError(
+                f"the {type(self._source).__name__} given to this store was made before this process was forked, and "
+                "its connections are those of the parent; make it in each process, or open the store with a connection "
+                "string, which works in all"
+            )
 
     # Again.
 
@@ -286,7 +333,7 @@ class Connections:
             longest: float = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**attempt)
             return random.uniform(0.5, 1.0) * longest  # noqa: S311 # nothing is guarded by it
         # A connection is tried anew once it was had; one that cannot be made fails at once.
-        if is_lost(error) and phase.connected and not (operation.writes and phase.committing):
+        if phase.lost and phase.connected and not (operation.writes and phase.committing):
             if isinstance(self._source, (Connection, AsyncConnection)) or attempt > 2:
                 return None
             return 0.0
@@ -302,6 +349,3 @@ def _check_conninfo(conninfo: str) -> None:
             "the connection string could not be read; write it as postgresql://user:password@host/database, special "
             "characters percent-encoded, or as key=value pairs"
         ) from None
-
-
-_PARAMETERS: Final[dict[str, Any]] = {"autocommit": True, "prepare_threshold": None}

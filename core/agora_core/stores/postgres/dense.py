@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from agora_core.concurrency import renew_after_fork
 from agora_core.filters import Expression
 from agora_core.steps import Steps
 from agora_core.stores.postgres import search
@@ -32,7 +33,12 @@ class Selectivity:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        renew_after_fork(self)
         self._known: OrderedDict[Expression | None, tuple[search.Breadth, float]] = OrderedDict()
+
+    def renew(self) -> None:
+        """Begin anew in a forked process, where the lock may be held by nobody for ever."""
+        self._lock = threading.Lock()
 
     def breadth(self, filter: Expression | None) -> search.Breadth | None:
         """Return that of a filter known to be wide (None is no filter), or None where it is not known."""

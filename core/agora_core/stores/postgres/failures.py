@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
 
 import psycopg
-from psycopg import errors
+from psycopg import AsyncConnection, Connection, errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from agora_core.errors import AgoraError, SchemaError, StoreClosedError, StoreUnavailableError
@@ -13,14 +16,38 @@ from agora_core.errors import AgoraError, SchemaError, StoreClosedError, StoreUn
 RETRIED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 """The server rolled the transaction back and says: again."""
 
-_SCHEMA_ERRORS: Final = (
-    errors.InsufficientPrivilege,
-    errors.UndefinedTable,
-    errors.UndefinedColumn,
-    errors.UndefinedObject,
-    errors.UndefinedFunction,
-    errors.InvalidSchemaName,
-    errors.DatatypeMismatch,
+_READ_ONLY: Final = errors.ReadOnlySqlTransaction.sqlstate
+
+
+class Kind(Enum):
+    """What an error of the server means for the caller."""
+
+    UNAVAILABLE = "try again later"
+    SCHEMA = "mend the schema or the role"
+    REFUSED = "the statement or the data will be refused again"
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "08": Kind.UNAVAILABLE,  # connection exceptions, those of poolers too
+    "40": Kind.UNAVAILABLE,  # serialization and deadlocks, after all retries
+    "53300": Kind.UNAVAILABLE,  # too many connections
+    "55P03": Kind.UNAVAILABLE,  # a lock was not to be had in time
+    "57": Kind.UNAVAILABLE,  # shutdowns, idle sessions, cancellations
+    "25P03": Kind.UNAVAILABLE,  # a transaction that was idle too long
+    "25P04": Kind.UNAVAILABLE,  # a transaction that took too long
+    "42501": Kind.SCHEMA,  # insufficient privilege
+    "42P01": Kind.SCHEMA,  # no such table
+    "42703": Kind.SCHEMA,  # no such column
+    "42704": Kind.SCHEMA,  # no such object
+    "42883": Kind.SCHEMA,  # no such function
+    "3F000": Kind.SCHEMA,  # no such schema
+    "42804": Kind.SCHEMA,  # another type
+}
+"""By code or class of codes. Everything else is refused: limits (54), a full disk (53100), roles (28), data (22)."""
+
+# Before a session is there libpq hands on the server's text and no code.
+_REFUSED_AT_THE_DOOR: Final = re.compile(
+    r'(role|database|user) ".*" does not exist|authentication failed|no pg_hba\.conf entry|not permitted to log in'
 )
 
 
@@ -44,17 +71,26 @@ class PostgresUnavailableError(StoreUnavailableError):
         self.driver_error = driver_error
 
 
-def is_lost(error: BaseException) -> bool:
-    """Say whether the connection broke, as opposed to a statement being refused."""
-    if isinstance(error, (PoolTimeout, PoolClosed, TooManyRequests)):
-        return False
-    if isinstance(error, (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)):
-        return True
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and error.sqlstate is None
+def is_lost(error: psycopg.Error, connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    """Say whether the connection is of no more use, as opposed to a statement being refused.
+
+    The connection itself is asked. What ends a session says FATAL, whatever its code; and a server that became
+    read-only is not the one that writes were meant for.
+    """
+    return (
+        connection.closed
+        or error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+        or isinstance(error, errors.ReadOnlySqlTransaction)
+    )
 
 
-def translated(error: Exception, *, committing: bool = False) -> AgoraError:
-    """Return the error to raise for one of the driver's."""
+def translated(error: Exception, *, lost: bool = False, committing: bool = False) -> AgoraError:
+    """Return the error to raise for one of the driver's, by its SQLSTATE.
+
+    Args:
+        lost: the connection broke.
+        committing: it broke while a write was being committed.
+    """
     if isinstance(error, PoolTimeout):
         return PostgresUnavailableError(
             "no connection could be had in time: all are in use, or the server cannot be reached; raise "
@@ -80,13 +116,23 @@ def translated(error: Exception, *, committing: bool = False) -> AgoraError:
             "less at once",
             error,
         )
-    if is_lost(error) or isinstance(error, psycopg.OperationalError):
+    kind = kind_of(error.sqlstate)
+    if error.sqlstate is None and _REFUSED_AT_THE_DOOR.search(message):
+        return PostgresError(f"PostgreSQL refused the connection: {message}; check user, password and database", error)
+    if kind is Kind.UNAVAILABLE or (lost and kind is not Kind.SCHEMA and error.sqlstate != _READ_ONLY):
         return PostgresUnavailableError(f"PostgreSQL is not available: {message}", error)
-    if isinstance(error, _SCHEMA_ERRORS):
+    if kind is Kind.SCHEMA:
         return SchemaError(f"PostgreSQL refused a statement: {message}; call ensure_schema() with a role that may")
     constraint = error.diag.constraint_name
     where = f" (constraint {constraint!r})" if constraint else ""
     return PostgresError(f"PostgreSQL refused a statement, which was rolled back: {message}{where}", error)
+
+
+def kind_of(sqlstate: str | None) -> Kind:
+    """Return what an error means for the caller: its whole code first, then its class. No code is no answer."""
+    if sqlstate is None:
+        return Kind.UNAVAILABLE
+    return KINDS.get(sqlstate) or KINDS.get(sqlstate[:2]) or Kind.REFUSED
 
 
 def _first_line(error: psycopg.Error) -> str:

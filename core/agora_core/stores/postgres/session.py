@@ -61,11 +61,12 @@ def _is_free(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
 class Phase:
     """How far an attempt came."""
 
-    __slots__ = ("committing", "connected")
+    __slots__ = ("committing", "connected", "lost")
 
     def __init__(self) -> None:
         self.connected = False
         self.committing = False
+        self.lost = False
 
 
 def run(connection: Connection[Any], writes: bool, steps: Steps[Any], first: Request, phase: Phase, adapt: bool) -> Any:
