@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, Union, cast
 
@@ -112,8 +112,8 @@ class Connections:
 
     # Sync.
 
-    def run(self, operation: Operation) -> Any:
-        """Run an operation and return its result.
+    def run(self, operation: Operation, actor: Mapping[str, str] | None = None) -> Any:
+        """Run an operation and return its result; `actor` are settings of its transaction.
 
         Raises:
             AgoraError: whatever the driver raised, translated.
@@ -129,7 +129,7 @@ class Connections:
                 first = next(steps)
                 with self._connection() as connection:
                     try:
-                        return session.run(connection, operation.writes, steps, first, phase, self._adapts)
+                        return session.run(connection, operation.writes, steps, first, phase, self._adapts, actor)
                     except psycopg.Error as error:
                         if self._judged(error, connection, phase):
                             connection.close()
@@ -193,10 +193,10 @@ class Connections:
 
     # Async.
 
-    async def arun(self, operation: Operation) -> Any:
+    async def arun(self, operation: Operation, actor: Mapping[str, str] | None = None) -> Any:
         """Async twin of `run`; in a worker thread where only a sync pool or connection was given."""
         if not self.is_natively_async or self._cannot_be_async():
-            return await asyncio.to_thread(self.run, operation)
+            return await asyncio.to_thread(self.run, operation, actor)
         attempt = 0
         while True:
             attempt += 1
@@ -206,7 +206,9 @@ class Connections:
                 first = next(steps)
                 async with self._aconnection() as connection:
                     try:
-                        return await session.arun(connection, operation.writes, steps, first, phase, self._adapts)
+                        return await session.arun(
+                            connection, operation.writes, steps, first, phase, self._adapts, actor
+                        )
                     except psycopg.Error as error:
                         if self._judged(error, connection, phase):
                             await connection.close()

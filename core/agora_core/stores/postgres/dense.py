@@ -16,7 +16,7 @@ from agora_core.steps import Steps
 from agora_core.stores.postgres import search
 from agora_core.stores.postgres.rows import one_vector
 from agora_core.stores.postgres.session import Answer, Statement
-from agora_core.stores.postgres.statements import Target
+from agora_core.stores.postgres.statements import Target, estimated_rows
 from agora_core.validation import Float32Array
 
 Rows = Sequence[Sequence[Any]]
@@ -135,6 +135,11 @@ class DenseSearch:
         if self._filter is not None:
             answer = yield search.estimate(self._target, self._filter)
             breadth = search.estimated_breadth(answer.rows[0][0], self._few + 1)
+            if not self._target.catalog.may_copy:
+                # Under row security the planner tells of the rows that may be seen; the index holds them all.
+                answer = yield estimated_rows(self._target)
+                rows = max(breadth.rows, float(answer.rows[0][0]))
+                breadth = search.Breadth(breadth.share * breadth.rows / rows if rows else 1.0, rows)
         self._selectivity.remember(self._filter, breadth)
         return breadth
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection, errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
-from agora_core.errors import AgoraError, SchemaError, StoreClosedError, StoreUnavailableError
+from agora_core.errors import AgoraError, SchemaError, ScopeViolationError, StoreClosedError, StoreUnavailableError
 
 RETRIED: Final = (errors.SerializationFailure, errors.DeadlockDetected)
 """The server rolled the transaction back and says: again."""
@@ -121,6 +121,10 @@ def translated(error: Exception, *, lost: bool = False, committing: bool = False
         return PostgresError(f"PostgreSQL refused the connection: {message}; check user, password and database", error)
     if kind is Kind.UNAVAILABLE or (lost and kind is not Kind.SCHEMA and error.sqlstate != _READ_ONLY):
         return PostgresUnavailableError(f"PostgreSQL is not available: {message}", error)
+    if error.diag.source_function == "ExecWithCheckOptions":
+        return ScopeViolationError(
+            "the server's row security refused a write outside what this actor is bound to; nothing was written"
+        )
     if kind is Kind.SCHEMA:
         return SchemaError(f"PostgreSQL refused a statement: {message}; call ensure_schema() with a role that may")
     constraint = error.diag.constraint_name

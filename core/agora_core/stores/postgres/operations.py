@@ -52,8 +52,23 @@ class PgOperations(OperationStore):
     _upsert_batch_size: int
     _ef_search: int | None
     _probes: int | None
-    _target: tuple[Target, float] | None = None
     _selectivity: Selectivity
+    _known: dict[str, tuple[Target, float]]
+    """What was looked up, shared with the views of actors."""
+    _actor: Mapping[str, str] | None = None
+    """Settings of each transaction that tell the server who acts; see `row_security`."""
+
+    @property
+    def _target(self) -> tuple[Target, float] | None:
+        return self._known.get("target")
+
+    @_target.setter
+    def _target(self, target: tuple[Target, float] | None) -> None:
+        if target is None:
+            self._known.clear()
+        else:
+            self._known["target"] = target
+
     _texts: TextIndex | None = None
     """The text index of a store that searches texts by the library's own analysers."""
 

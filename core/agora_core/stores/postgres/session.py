@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, Connection
+from psycopg import AsyncConnection, Connection, sql
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format, TransactionStatus
 
@@ -69,30 +69,61 @@ class Phase:
         self.lost = False
 
 
-def run(connection: Connection[Any], writes: bool, steps: Steps[Any], first: Request, phase: Phase, adapt: bool) -> Any:
-    """Run an operation, whose first request was taken already, in a transaction where it writes; return its result."""
+def run(
+    connection: Connection[Any],
+    writes: bool,
+    steps: Steps[Any],
+    first: Request,
+    phase: Phase,
+    adapt: bool,
+    actor: Mapping[str, str] | None,
+) -> Any:
+    """Run an operation, whose first request was taken already, in a transaction where it writes or has an actor."""
     phase.connected = True
-    if not writes and _is_free(connection):
+    free = _is_free(connection)
+    if not writes and actor is None and free:
         return _drive(connection, steps, first, adapt)
     # A read in a caller's own transaction is undone, which leaves none of its settings behind; one on a connection
     # that opens transactions by itself must not leave that open.
     with connection.transaction(force_rollback=not writes):
+        if actor is not None:
+            connection.execute(_settings(actor))
         result = _drive(connection, steps, first, adapt)
+        if actor is not None and writes and not free:
+            # The transaction may be a caller's, who goes on without this actor.
+            connection.execute(_settings(dict.fromkeys(actor, "")))
         phase.committing = writes
     return result
 
 
 async def arun(
-    connection: AsyncConnection[Any], writes: bool, steps: Steps[Any], first: Request, phase: Phase, adapt: bool
+    connection: AsyncConnection[Any],
+    writes: bool,
+    steps: Steps[Any],
+    first: Request,
+    phase: Phase,
+    adapt: bool,
+    actor: Mapping[str, str] | None,
 ) -> Any:
     """Async twin of `run`."""
     phase.connected = True
-    if not writes and _is_free(connection):
+    free = _is_free(connection)
+    if not writes and actor is None and free:
         return await _adrive(connection, steps, first, adapt)
     async with connection.transaction(force_rollback=not writes):
+        if actor is not None:
+            await connection.execute(_settings(actor))
         result = await _adrive(connection, steps, first, adapt)
+        if actor is not None and writes and not free:
+            await connection.execute(_settings(dict.fromkeys(actor, "")))
         phase.committing = writes
     return result
+
+
+def _settings(actor: Mapping[str, str]) -> sql.Composed:
+    """Return the statement that makes settings of this transaction."""
+    calls = (sql.SQL("set_config({}, {}, true)").format(name, value) for name, value in actor.items())
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 
 
 def _drive(connection: Connection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:

@@ -11,14 +11,14 @@ from agora_core.stores.postgres.connections import Connections, Operation, Sourc
 from agora_core.stores.postgres.dense import Selectivity
 from agora_core.stores.postgres.embedded import EmbeddedServer
 from agora_core.stores.postgres.layout import METRICS, IndexKind, Layout, Metric, PgVectorColumns, Storage
-from agora_core.stores.postgres.maintenance import PgSchema
+from agora_core.stores.postgres.row_security import PgRowSecurity
 from agora_core.stores.postgres.search import LARGEST_EF
 from agora_core.validation import check_dimension, check_top_k
 
 StoreT = TypeVar("StoreT", bound="PgVectorStore")
 
 
-class PgVectorStore(PgSchema):
+class PgVectorStore(PgRowSecurity):
     """Records in a PostgreSQL table with pgvector: PostgreSQL 14 or later, pgvector 0.7 or later (0.8 is much faster).
 
     One object serves sync and async code, in any number of threads and event loops. Nothing is connected before the
@@ -104,6 +104,7 @@ class PgVectorStore(PgSchema):
         self._ef_search = ef_search
         self._probes = None if ivfflat_probes is None else check_top_k(ivfflat_probes, argument="ivfflat_probes")
         self._selectivity = Selectivity()
+        self._known = {}
         self._connections = Connections(
             conninfo,
             max_connections=check_top_k(max_connections, argument="max_connections"),
@@ -148,7 +149,7 @@ class PgVectorStore(PgSchema):
 
     def _run(self, operation: Operation) -> Any:
         try:
-            return self._connections.run(operation)
+            return self._connections.run(operation, self._actor)
         except AgoraError as error:
             if operation.otherwise is None:
                 raise
@@ -156,7 +157,7 @@ class PgVectorStore(PgSchema):
 
     async def _arun(self, operation: Operation) -> Any:
         try:
-            return await self._connections.arun(operation)
+            return await self._connections.arun(operation, self._actor)
         except AgoraError as error:
             if operation.otherwise is None:
                 raise
