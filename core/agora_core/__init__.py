@@ -131,6 +131,16 @@ _export(
     "LexicalRetriever",
     "RerankingRetriever",
 )
+_export(
+    "corpus",
+    "SyncReport",
+    "async_reembed",
+    "async_sync_documents",
+    "async_sync_permissions",
+    "reembed",
+    "sync_documents",
+    "sync_permissions",
+)
 _export("evaluation", "tune_hybrid")
 _export("events", "Event", "on_event")
 _export("passages", "Passages")
@@ -174,6 +184,13 @@ if TYPE_CHECKING:
     from agora_core.chunking import SentenceChunker as SentenceChunker
     from agora_core.chunking import chunk_documents as chunk_documents
     from agora_core.chunking import chunk_text as chunk_text
+    from agora_core.corpus import SyncReport as SyncReport
+    from agora_core.corpus import async_reembed as async_reembed
+    from agora_core.corpus import async_sync_documents as async_sync_documents
+    from agora_core.corpus import async_sync_permissions as async_sync_permissions
+    from agora_core.corpus import reembed as reembed
+    from agora_core.corpus import sync_documents as sync_documents
+    from agora_core.corpus import sync_permissions as sync_permissions
     from agora_core.embedders import (
         OnnxEmbeddingProvider as OnnxEmbeddingProvider,
     )

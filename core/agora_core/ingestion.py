@@ -7,8 +7,8 @@ document and its new ones change places in one step, so that a failure loses not
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import Any, Final
+from contextlib import closing, contextmanager
+from typing import Any, Final, Protocol
 
 from agora_core.chunking import (
     DEFAULT_CHUNK_SIZE,
@@ -129,7 +129,7 @@ async def aingest_chunks(
 
 
 def _run(plan: IngestionPlan, documents: Iterable[WholeDocument], source: object, show_progress: bool) -> int:
-    with closing(_bar(source, show_progress)) as bar:
+    with progress_bar(source, show_progress, "ingesting") as bar:
         for document in documents:
             run(plan.take(document))
             bar.update(1)
@@ -140,7 +140,7 @@ def _run(plan: IngestionPlan, documents: Iterable[WholeDocument], source: object
 async def _arun(
     plan: IngestionPlan, documents: AsyncIterator[WholeDocument], source: object, show_progress: bool
 ) -> int:
-    with closing(_bar(source, show_progress)) as bar:
+    with progress_bar(source, show_progress, "ingesting") as bar:
         async for document in documents:
             await arun(plan.take(document))
             bar.update(1)
@@ -249,18 +249,28 @@ def _shown(key: str) -> str:
     return repr(key if len(key) <= 120 else key[:117] + "...")
 
 
+class Progress(Protocol):
+    """What shows how far a long call has come."""
+
+    def update(self, amount: int) -> Any:
+        """Tell that so many more documents are done."""
+        ...
+
+
 class _Silence:
-    """A progress bar that shows nothing."""
+    """Progress that shows nothing."""
 
     def update(self, amount: int) -> None:
         """Do nothing."""
 
-    def close(self) -> None:
-        """Do nothing."""
 
-
-def _bar(source: object, show_progress: bool) -> Any:
+@contextmanager
+def progress_bar(source: object, show_progress: bool, what: str) -> Iterator[Progress]:
+    """Give a bar of documents with rate and time left (extra `progress`), or one that shows nothing."""
     if not show_progress:
-        return _Silence()
+        yield _Silence()
+        return
     total = len(source) if isinstance(source, Sequence) else None
-    return require("tqdm", extra="progress").tqdm(total=total, desc="ingesting", unit=" documents")
+    bar = require("tqdm", extra="progress").tqdm(total=total, desc=what, unit=" documents")
+    with closing(bar):
+        yield bar

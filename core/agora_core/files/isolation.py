@@ -59,7 +59,10 @@ class _Child:
         room, deadline = max_bytes, time.monotonic() + seconds
         while True:
             try:
-                line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise queue.Empty
+                line = self._answers.get(timeout=left)
             except queue.Empty:
                 raise UnreadableFileError("timeout", f"not read within {seconds:g} s") from None
             if not line:

@@ -7,11 +7,13 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from agora_core.errors import UnsupportedOperationError
 from agora_core.fusion import Fusion
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
 from agora_core.stores.base import BaseVectorStore, Health, OnWrite
+from agora_core.stores.fingerprints import Fingerprint
 
 if TYPE_CHECKING:
     from agora_core.stores.scoped import ScopedLexicalVectorStore
@@ -104,6 +106,27 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     @abstractmethod
     def _check(self) -> Operation: ...
+
+    def _fingerprints(self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None) -> Operation:
+        raise UnsupportedOperationError(f"{type(self).__name__} gives no fingerprints of its records")
+
+    def fingerprints(
+        self, document_ids: Sequence[str], *, digests: bool = True, within: AnyFilter | None = None
+    ) -> list[Fingerprint]:
+        """Return one small row for each chunk of these documents, in no order; digests are computed by the store.
+
+        Args:
+            document_ids: of the documents; what is missing is left out.
+            digests: False leaves texts alone altogether, and gives None for their digests.
+            within: chunks outside it are left out.
+        """
+        return list(self._run(self._fingerprints(document_ids, digests, within)))
+
+    async def afingerprints(
+        self, document_ids: Sequence[str], *, digests: bool = True, within: AnyFilter | None = None
+    ) -> list[Fingerprint]:
+        """Async twin of `fingerprints`."""
+        return list(await self._arun(self._fingerprints(document_ids, digests, within)))
 
     def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
         """Insert the records, replacing those with the same id; see `BaseVectorStore.upsert`."""

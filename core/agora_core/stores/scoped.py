@@ -26,6 +26,7 @@ from agora_core.records import (
 from agora_core.steps import Steps, arun, run, together
 from agora_core.stores.base import Health, OnWrite
 from agora_core.stores.facets import Facets, check_facets, count_facets, most_frequent
+from agora_core.stores.fingerprints import Fingerprint
 from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
 from agora_core.stores.operations import LexicalOperations, OperationStore, Syntax
 from agora_core.stores.per_document import check_per_document, grow_fused
@@ -278,6 +279,16 @@ class ScopedVectorStore(OperationStore):
             return [entry.id for entry in (yield from self._list_documents(filter))]
         ids = yield from self._port.list_document_ids(self._narrow(filter))
         return ids if self._namespace is None else sorted({self._namespace.shown(key) for key in ids})
+
+    def _fingerprints(
+        self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None
+    ) -> Steps[list[Fingerprint]]:
+        method = self._port.method("fingerprints")
+        kept = [self._kept(key, "document_ids") for key in document_ids]
+        found = yield from method(kept, digests=digests, within=self._narrow(within))
+        if self._namespace is None:
+            return list(found)
+        return [replace(one, id=self._namespace.shown(one.id)) for one in found]
 
     def _count(self, filter: AnyFilter | None) -> Steps[int]:
         if not (yield from self._has_twins()):

@@ -20,6 +20,7 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
+from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
 from agora_core.stores.memory.codes import wants_codes
 from agora_core.stores.memory.persistence import read_store, write_store
 from agora_core.stores.memory.reading import Reading, Selections, cheap_key, compiled_key
@@ -284,6 +285,33 @@ class MemoryVectorStore(BaseVectorStore):
                 return sorted(self._table.documents)
             ids = self._table.ids
             return sorted({document_id_of(ids[row]) for row in self._matching_rows(filter)})
+
+    def fingerprints(
+        self, document_ids: Sequence[str], *, digests: bool = True, within: AnyFilter | None = None
+    ) -> list[Fingerprint]:
+        """Return one small row for each chunk of these documents; see `OperationStore.fingerprints`."""
+        documents = check_ids(document_ids, argument="document_ids")
+        matches = _predicate(within)
+        with self._lock:
+            table = self._table
+            rows = [row for document_id in documents for row in self._rows_within(document_id, matches)]
+            return [
+                fingerprint_of(
+                    table.ids[row],
+                    table.texts[row],
+                    table.contexts[row],
+                    table.sources[row],
+                    clone_metadata(table.metadata[row]),
+                    digests=digests,
+                )
+                for row in rows
+            ]
+
+    async def afingerprints(
+        self, document_ids: Sequence[str], *, digests: bool = True, within: AnyFilter | None = None
+    ) -> list[Fingerprint]:
+        """Async twin of `fingerprints`."""
+        return await asyncio.to_thread(self.fingerprints, document_ids, digests=digests, within=within)
 
     # Writing --------------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord
 from agora_core.steps import Steps
 from agora_core.stores.base import Health
 from agora_core.stores.facets import Facets, check_facets, facet_text, most_frequent
+from agora_core.stores.fingerprints import Fingerprint, Patched
 from agora_core.stores.operations import OperationStore
 from agora_core.stores.per_document import check_per_document, grow
 from agora_core.stores.postgres import loading, search, statements
@@ -221,6 +222,52 @@ class PgOperations(OperationStore):
             return most_frequent([(facet_text(from_json_text(text)), int(count)) for text, count in rows], most)
 
         return self._reading(filter, lambda target, where: statements.facets(target, where, path, most), counted, [])
+
+    def _fingerprints(self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None) -> Operation:
+        documents, bound = check_ids(document_ids, argument="document_ids"), expression_of(within)
+
+        def steps() -> Steps[list[Fingerprint]]:
+            if not documents or bound == FALSE:
+                return []
+            target = yield from self._known_target()
+            answer = yield statements.fingerprints(target, documents, bound, digests=digests)
+            return [Fingerprint(row[0], row[1], row[2], row[3], from_json_text(row[4])) for row in answer.rows]
+
+        return Operation(steps)
+
+    def patch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> dict[str, Patched]:
+        """Patch many documents in one statement; see `update_metadata` for what a patch means.
+
+        Return what became of each document that there is. One whose patch would move a chunk out of `within` is left
+        as it is.
+        """
+        done: dict[str, Patched] = self._run(self._patch_documents(patches, within))
+        return done
+
+    async def apatch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> dict[str, Patched]:
+        """Async twin of `patch_documents`."""
+        done: dict[str, Patched] = await self._arun(self._patch_documents(patches, within))
+        return done
+
+    def _patch_documents(self, patches: Mapping[str, MetadataPatch], within: AnyFilter | None) -> Operation:
+        effective = {check_id(key, argument="document_id"): validate_patch(patch) for key, patch in patches.items()}
+        bound = expression_of(within)
+
+        def steps() -> Steps[dict[str, Patched]]:
+            if not effective or bound == FALSE:
+                return {}
+            target = yield from self._known_target()
+            yield statements.lock_documents(target, list(effective))
+            answer = yield statements.patch_documents(target, effective, bound)
+            if any(row[2] for row in answer.rows):
+                self._selectivity.forget()
+            return {row[0]: Patched(int(row[1]), int(row[2]), bool(row[3])) for row in answer.rows}
+
+        return Operation(steps, writes=bool(effective))
 
     def _reading(
         self,

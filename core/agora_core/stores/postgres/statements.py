@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -425,3 +425,85 @@ def update_metadata(target: Target, document_id: str, effective: MetadataPatch, 
             "document": document_id,
         },
     )
+
+
+def fingerprints(target: Target, document_ids: Sequence[str], within: Expression | None, *, digests: bool) -> Statement:
+    """Id, digest of what is embedded, digest of the text, source and metadata of the chunks of documents."""
+    bound, columns = target.condition(within), target.layout.columns
+    text, context = target.column(columns.text), target.context
+    shown: sql.Composable = sql.SQL("NULL::text, NULL::text")
+    if digests:
+        hexadecimal = "encode(sha256(convert_to({}, 'UTF8')), 'hex')"
+        embedded = sql.SQL(
+            "CASE WHEN {context} = '' THEN {text} ELSE coalesce({context} || E'\\n\\n', '') || {text} END"
+        )
+        shown = sql.SQL(f"{hexadecimal}, {hexadecimal}").format(embedded.format(context=context, text=text), text)
+    return rendered(
+        sql.SQL(
+            "SELECT {key}, {shown}, {source}, {metadata}::text FROM {table} AS t "
+            "WHERE {document} = ANY (%(documents)s::text[]) AND {bound}"
+        ).format(
+            key=target.column(columns.id),
+            shown=shown,
+            source=sql.SQL("NULL::text") if columns.source is None else target.column(columns.source),
+            metadata=target.column(columns.metadata),
+            table=target.table,
+            document=target.document_id,
+            bound=bound.clause,
+        ),
+        bound.parameters,
+        {"documents": list(document_ids)},
+    )
+
+
+def patch_documents(target: Target, patches: Mapping[str, Mapping[str, JSON]], within: Expression | None) -> Statement:
+    """Patch the chunks of many documents: id, how many chunks there are, how many changed, and whether one may not."""
+    columns = target.layout.columns
+    before = target.condition(within, "b")
+    after = _judged_alone(within)
+    metadata = target.column(columns.metadata)
+    return rendered(
+        sql.SQL(
+            "WITH given AS MATERIALIZED (SELECT * FROM unnest(%(documents)s::text[], %(changes)s::jsonb[], "
+            "%(removed)s::jsonb[]) AS g (document, changes, removed)), "
+            "found AS MATERIALIZED (SELECT {key} AS key, g.document, {metadata} AS old, "
+            "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || g.changes) "
+            "- ARRAY(SELECT jsonb_array_elements_text(g.removed)) AS new "
+            "FROM given AS g JOIN {table} AS t ON {document} = g.document WHERE {before} ORDER BY {id} "
+            "FOR UPDATE OF t), "
+            "judged AS MATERIALIZED (SELECT document, bool_and({allowed}) AS allowed FROM found GROUP BY document), "
+            "done AS (UPDATE {table} AS t SET {name} = found.new FROM found JOIN judged USING (document) "
+            "WHERE {key} = found.key AND judged.allowed "
+            "AND found.new IS DISTINCT FROM coalesce(nullif(found.old, 'null'), '{{}}') RETURNING found.document) "
+            "SELECT document, count(*), (SELECT count(*) FROM done WHERE done.document = found.document), "
+            "NOT bool_and(judged.allowed) FROM found JOIN judged USING (document) GROUP BY document"
+        ).format(
+            key=target.column(columns.id),
+            metadata=metadata,
+            table=target.table,
+            document=target.document_id,
+            before=before.clause,
+            id=target.id,
+            name=sql.Identifier(columns.metadata),
+            allowed=after.strict,
+        ),
+        before.parameters,
+        after.parameters,
+        {
+            "documents": list(patches),
+            "changes": [
+                to_json_text({key: value for key, value in patch.items() if value is not None})
+                for patch in patches.values()
+            ],
+            "removed": [
+                to_json_text([key for key, value in patch.items() if value is None]) for patch in patches.values()
+            ],
+        },
+    )
+
+
+def _judged_alone(within: Expression | None) -> Condition:
+    """The bound on a column `new`, which has no tokens beside it."""
+    if within is None:
+        return ALWAYS
+    return compile_condition(within, metadata=sql.SQL("new"), tokens=None, containment=False, prefix="a")

@@ -25,6 +25,7 @@ from agora_core.records import (
 )
 from agora_core.steps import Steps
 from agora_core.stores.facets import Facets, facet_texts, most_frequent
+from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
 from agora_core.stores.qdrant import requests
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, qdrant_models, without_tokens
 from agora_core.stores.qdrant.journal import (
@@ -230,6 +231,30 @@ def facets(settings: QdrantSettings, compiled: CompiledFilter, path: Path, limit
         counts: Counter[str] = Counter()
         yield from matching(settings, compiled, lambda p: counts.update(facet_texts(metadata_of(p) or {}, path)), view)
         return most_frequent(counts.items(), limit)
+
+    return whole(settings, read)
+
+
+def fingerprints(
+    settings: QdrantSettings, document_ids: Sequence[str], within: CompiledFilter | None, *, digests: bool
+) -> Steps[list[Fingerprint]]:
+    """Return one row for each record of these documents; the digests are computed here, for Qdrant has no function."""
+    bound = within or NO_FILTER
+    fields = PASSAGE_FIELDS if digests else LISTING_FIELDS
+
+    def read(view: View) -> Steps[list[Fingerprint]]:
+        found: list[Fingerprint] = []
+
+        def take(_: str, payload: Payload) -> None:
+            metadata = metadata_of(payload)
+            if bound is NO_FILTER or bound.matches(metadata or {}):
+                texts = payload.get("text", ""), context_of(payload)
+                found.append(fingerprint_of(payload["id"], *texts, payload.get("source"), metadata, digests=digests))
+
+        for part in batched(document_ids, _READ_BATCH):
+            condition = requests.narrowed(bound.candidates, requests.documents_condition(part))
+            yield from scrolled(settings, condition, take, view=view, fields=fields)
+        return found
 
     return whole(settings, read)
 

@@ -12,6 +12,7 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, Passage, VectorRecord
 from agora_core.steps import Steps
 from agora_core.stores.facets import Facets, check_facets
+from agora_core.stores.fingerprints import Fingerprint
 from agora_core.stores.per_document import check_per_document
 from agora_core.stores.qdrant import programs, ranking
 from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
@@ -158,6 +159,15 @@ class QdrantStore(QdrantCollection):
 
     def _list_document_ids(self, filter: AnyFilter | None) -> Steps[list[str]]:
         return self._read(programs.document_ids, filter, [])
+
+    def _fingerprints(
+        self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None
+    ) -> Steps[list[Fingerprint]]:
+        documents = check_ids(document_ids, argument="document_ids")
+        bound = None if within is None else compile_for_qdrant(within)
+        if not documents or (bound is not None and bound.denies):
+            return _nothing([])
+        return programs.fingerprints(self._settings, documents, bound, digests=digests)
 
     def _count(self, filter: AnyFilter | None) -> Steps[int]:
         return self._read(programs.count, filter, 0)
