@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -53,8 +54,13 @@ SELECT
     has_table_privilege(to_regclass(%(table)s), 'SELECT'),
     has_database_privilege(current_database(), 'TEMPORARY'),
     NOT row_security_active(to_regclass(%(table)s)::oid),
-    (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%(table)s)::oid)
+    (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%(table)s)::oid),
+    obj_description(to_regclass(%(table)s)::oid, 'pg_class'),
+    EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = to_regclass(%(table)s)::oid)
 """
+
+LAYOUT_VERSION: Final = 2
+"""Of the tables that `ensure_schema` makes; 1 had no mark and no column of contexts."""
 
 _MINIMUM_SERVER: Final = 140_000
 _MINIMUM_PGVECTOR: Final = (0, 7)
@@ -94,6 +100,17 @@ class Catalog:
     context: str | None
     vector_index: Index | None
     alterable: bool
+    comment: str | None
+    building: bool
+
+    @property
+    def mark(self) -> Mapping[str, Any]:
+        """What the table says of how it was made; empty where it says nothing."""
+        try:
+            said = json.loads(self.comment or "")["agora"]
+        except (ValueError, TypeError, KeyError):
+            return {}
+        return said if isinstance(said, dict) else {}
 
     @property
     def iterative_scan(self) -> bool:
@@ -114,7 +131,21 @@ def catalog_statement(layout: Layout) -> Statement:
 
 def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None) -> Catalog:
     """Return the catalog from the row of `catalog_statement`; `text_search` is the configuration of the store."""
-    server, encoding, version, in_path, table, columns, indexes, readable, may_stage, may_copy, alterable = row
+    (
+        server,
+        encoding,
+        version,
+        in_path,
+        table,
+        columns,
+        indexes,
+        readable,
+        may_stage,
+        may_copy,
+        alterable,
+        comment,
+        building,
+    ) = row
     by_name = {column["name"]: column for column in columns or ()}
     found = tuple(
         Index(
@@ -154,6 +185,8 @@ def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None)
         ),
         context=names.context if by_name.get(names.context or "", {}).get("type") == "text" else None,
         alterable=bool(alterable),
+        comment=comment,
+        building=bool(building),
         vector_index=next((i for i in found if i.valid and i.whole and _serves(i, layout)), None),
     )
 
@@ -179,6 +212,34 @@ def check_server(catalog: Catalog) -> None:
         raise SchemaError("pgvector's types are not in the search_path; add the schema of the extension 'vector' to it")
 
 
+def mark_of(layout: Layout) -> str:
+    """Return what a table says of how it was made, as its comment."""
+    made = {"version": LAYOUT_VERSION, "metric": layout.metric, "storage": layout.storage, "index": layout.index}
+    return json.dumps({"agora": {**made, "options": dict(layout.index_options)}}, sort_keys=True)
+
+
+def check_index(index: Index, layout: Layout) -> None:
+    """Refuse a vector index that is not of the kind and the options that the store was told.
+
+    Raises:
+        SchemaError: it names what differs.
+    """
+    differs = [] if index.method == layout.index else [f"index is {index.method!r}, not {layout.index!r}"]
+    if not differs:
+        found = dict(re.findall(r"(\w+)='?(\d+)'?", index.definition.partition(" WITH (")[2]))
+        for option, wanted in layout.index_options.items():
+            if (there := int(found.get(option, _INDEX_DEFAULTS[option]))) != wanted:
+                differs.append(f"{option} is {there}, not {wanted}")
+    if differs:
+        raise SchemaError(
+            f"the vector index {index.name!r} differs from what the store was opened with: {'; '.join(differs)}; open "
+            "it with what is there, or drop the index and build it anew"
+        )
+
+
+_INDEX_DEFAULTS: Final = {"m": 16, "ef_construction": 64, "lists": 100}
+
+
 def check_table(catalog: Catalog, layout: Layout) -> None:
     """Refuse a table that is not as the store was told.
 
@@ -189,6 +250,8 @@ def check_table(catalog: Catalog, layout: Layout) -> None:
     name = layout.name.as_string(None)
     if catalog.table is None:
         raise SchemaError(f"the table {name} does not exist; call ensure_schema() first")
+    if int(catalog.mark.get("version", 1)) > LAYOUT_VERSION:
+        raise SchemaError(f"the table {name} was made by a newer version of this library; open it with that one")
     if not catalog.readable:
         raise SchemaError(f"this role may not read the table {name}; GRANT SELECT, INSERT, UPDATE, DELETE on it")
     columns = layout.columns
@@ -225,6 +288,10 @@ def _check_vector(catalog: Catalog, layout: Layout, name: str) -> None:
             f"column {layout.columns.embedding!r} of {name} is {found} and the store was opened for {wanted}; open it "
             "with the dimension and storage that the table has"
         )
+    if layout.index is None:
+        # Who searches exactly needs no index, and no index stands in the way.
+        return
+    made_for = catalog.mark.get("metric", layout.metric)
     if catalog.vector_index is None:
         others = [i for i in catalog.indexes if i.method in ("hnsw", "ivfflat") and _is_on_embedding(i, layout)]
         if others and all(i.valid for i in others) and not any(layout.opclass in i.operators for i in others):
@@ -232,6 +299,11 @@ def _check_vector(catalog: Catalog, layout: Layout, name: str) -> None:
                 f"the vector index {others[0].name!r} of {name} is built for {', '.join(others[0].operators)} and the "
                 f"store's metric is {layout.metric} ({layout.opclass}, the operator {OPERATORS[layout.metric]}); open "
                 "the store with the metric of the index, or drop the index"
+            )
+        if made_for != layout.metric:
+            raise SchemaError(
+                f"{name} was made for the metric {made_for} and the store's is {layout.metric}; open it with that "
+                "metric, or with index=None to search exactly"
             )
 
 

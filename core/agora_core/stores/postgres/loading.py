@@ -6,7 +6,6 @@ copied into a temporary table and merged from there with ON CONFLICT.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -18,7 +17,7 @@ from agora_core.filters import Expression
 from agora_core.steps import Steps
 from agora_core.stores.postgres import statements
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, Vector, copy_rows, row_values
-from agora_core.stores.postgres.session import Copy, Statement
+from agora_core.stores.postgres.session import Copy, Statement, Work
 from agora_core.stores.postgres.statements import Target
 from agora_core.validation import RecordBatch
 
@@ -48,10 +47,10 @@ def write(
         SchemaError: a record has a context, and the table has no place for it.
     """
     batches = (_with_contexts(target, batch) for batch in batches)
-    first = next(batches, None)
+    first = yield Work(lambda: next(batches, None))
     if first is None or not len(first):
         return 0
-    second = next(batches, None)
+    second = yield Work(lambda: next(batches, None))
     if second is None:
         if len(first) <= single:
             yield from _insert(target, first, bound, single)
@@ -65,11 +64,15 @@ def write(
     loader = _Loader(target, bound)
     # Eight bytes an id tell how many there were, whatever the length of the load.
     seen = []
-    for batch in itertools.chain((first, second), batches):
+    waiting = [first, second]
+    while waiting:
+        batch = waiting.pop(0)
         yield from loader.load(batch)
         if after is not None:
             yield from after(batch)
         seen.append(np.fromiter(map(hash, batch.ids), dtype=np.int64, count=len(batch)))
+        if not waiting and (following := (yield Work(lambda: next(batches, None)))) is not None:
+            waiting.append(following)
     yield from loader.finish()
     return len(np.unique(np.concatenate(seen)))
 

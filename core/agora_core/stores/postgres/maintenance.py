@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from psycopg import sql
+from psycopg import errors, sql
 
 from agora_core.errors import SchemaError
 from agora_core.steps import Steps
 from agora_core.stores.postgres import schema
-from agora_core.stores.postgres.catalog import check_server, check_table
+from agora_core.stores.postgres.catalog import check_index, check_server, check_table, mark_of
 from agora_core.stores.postgres.connections import Operation
 from agora_core.stores.postgres.operations import PgOperations
 from agora_core.stores.postgres.session import Statement
@@ -24,6 +24,27 @@ Progress = Callable[[str, int, int], Any]
 
 _LOCK: Final = Statement("SELECT pg_advisory_xact_lock(hashtextextended('agora-retrieval schema', 0))")
 _POLL_SECONDS: Final = 0.5
+_MADE_BY_ANOTHER: Final = (
+    errors.UniqueViolation,
+    errors.DuplicateObject,
+    errors.DuplicateTable,
+    errors.DuplicateSchema,
+    errors.DuplicateFunction,
+)
+
+
+def _made(statement: Statement) -> Steps[None]:
+    """Run a statement that makes something, which somebody else may be making at the same time.
+
+    Our own processes wait for one another. IF NOT EXISTS does not help against others: it looks, and then fails on the
+    unique index of a system catalog once the other has committed. Then the thing is there.
+    """
+    yield Statement("SAVEPOINT agora_make")
+    try:
+        yield statement
+    except _MADE_BY_ANOTHER:
+        yield Statement("ROLLBACK TO SAVEPOINT agora_make")
+    yield Statement("RELEASE SAVEPOINT agora_make")
 
 
 class PgSchema(PgOperations):
@@ -130,32 +151,42 @@ class PgSchema(PgOperations):
             catalog = yield from self._look()
             # Each statement only where it is needed: a role that may not create can still open what is complete.
             if not catalog.pgvector:
-                yield Statement("CREATE EXTENSION IF NOT EXISTS vector")
+                yield from _made(Statement("CREATE EXTENSION IF NOT EXISTS vector"))
                 catalog = yield from self._look()
             check_server(catalog)
             if layout.schema is not None and catalog.table is None:
                 answer = yield Statement("SELECT to_regnamespace(%(name)s) IS NULL", {"name": f'"{layout.schema}"'})
                 if answer.rows[0][0]:
-                    yield rendered(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(layout.schema)))
+                    yield from _made(rendered(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(layout.schema))))
             if layout.columns.tokens is not None:
                 function = layout.qualified(TOKENS_FUNCTION).as_string(None)
                 answer = yield Statement("SELECT to_regprocedure(%(name)s) IS NULL", {"name": f"{function}(jsonb)"})
                 if answer.rows[0][0]:
-                    yield rendered(schema.tokens_function(layout))
+                    yield from _made(rendered(schema.tokens_function(layout)))
             if catalog.table is None:
-                yield rendered(schema.create_table(layout, self._text_search()))
+                yield from _made(rendered(schema.create_table(layout, self._text_search())))
                 catalog = yield from self._look()
             check_table(catalog, layout)
+            if layout.index is not None and catalog.vector_index is not None:
+                check_index(catalog.vector_index, layout)
+            own = catalog.tokens is not None or catalog.document_id is not None
+            if own and catalog.comment is None and catalog.alterable:
+                yield rendered(sql.SQL("COMMENT ON TABLE {} IS {}").format(layout.name, mark_of(layout)))
             context = layout.columns.context
             if context is not None and context not in catalog.columns and catalog.alterable:
                 yield rendered(schema.add_context(layout, context))
-            present = {index.name for index in catalog.indexes}
-            for name, statement in schema.plain_indexes(layout, self._text_search(), catalog).items():
-                if name not in present:
-                    yield rendered(statement)
+            wanted = schema.plain_indexes(layout, self._text_search(), catalog)
             index = schema.vector_index(layout)
-            if not self._index_later and index is not None and catalog.vector_index is None and index[0] not in present:
-                yield rendered(index[1])
+            if not self._index_later and index is not None and catalog.vector_index is None:
+                wanted[index[0]] = index[1]
+            # An invalid index is what an interrupted build leaves, or one that is being built.
+            present = {index.name for index in catalog.indexes if index.valid or catalog.building}
+            for name, statement in wanted.items():
+                if name in present:
+                    continue
+                if any(left.name == name for left in catalog.indexes):
+                    yield rendered(sql.SQL("DROP INDEX IF EXISTS {}").format(layout.qualified(name)))
+                yield from _made(rendered(statement))
             self._look_again()
             if self._texts is not None:
                 yield from self._texts.ensure((yield from self._known_target()))

@@ -25,6 +25,7 @@ from agora_core.stores.postgres.connections import Operation
 from agora_core.stores.postgres.dense import DenseSearch, Selectivity
 from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.rows import check_storable, from_json_text, passage, vector_record
+from agora_core.stores.postgres.session import Work
 from agora_core.stores.postgres.statements import Target
 from agora_core.stores.postgres.text.index import TextIndex
 from agora_core.validation import (
@@ -43,6 +44,7 @@ _LOAD: Final = 5_000
 """Records that are checked and encoded at once: the memory of a load of any size."""
 
 _SCAN_PAGE: Final = 500
+_MADE_IN_PLACE: Final = 64
 _MOST_ROUNDS: Final = 1_000
 
 
@@ -149,7 +151,7 @@ class PgOperations(OperationStore):
                 # make the index scan go on in vain.
                 return [passage(row) for row in rows if floor is None or row[4] >= floor]
 
-            return (yield from grow(best, top_k=most, per_document=each))
+            return (yield from grow(best, top_k=most, per_document=each, first=2 * most))
 
         return Operation(steps)
 
@@ -183,7 +185,7 @@ class PgOperations(OperationStore):
             target = yield from self._known_target()
             answer = yield statements.get(target, wanted, bound)
             found = {row[0]: row for row in answer.rows}
-            return [vector_record(found[key], self._layout.storage) for key in wanted if key in found]
+            return (yield from self._records([found[key] for key in wanted if key in found]))
 
         return Operation(steps)
 
@@ -198,10 +200,18 @@ class PgOperations(OperationStore):
                 return [], None
             target = yield from self._known_target()
             answer = yield statements.scan_page(target, filter, after, _SCAN_PAGE)
-            page = [vector_record(row, self._layout.storage) for row in answer.rows]
+            page = yield from self._records(answer.rows)
             return page, self._page(filter, page[-1].id) if page else None
 
         return Operation(steps)
+
+    def _records(self, rows: Sequence[Sequence[Any]]) -> Steps[list[VectorRecord]]:
+        """Make records of rows; of many beside the event loop."""
+
+        def records() -> list[VectorRecord]:
+            return [vector_record(row, self._layout.storage) for row in rows]
+
+        return records() if len(rows) <= _MADE_IN_PLACE else (yield Work(records))
 
     def _count(self, filter: AnyFilter | None) -> Operation:
         return self._reading(filter, statements.count, lambda rows: int(rows[0][0]), 0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,14 @@ class Answer:
     count: int
 
 
-Request = Statement | Copy
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something to be computed, beside the event loop in async code; answered by what it returns."""
+
+    function: Callable[[], Any]
+
+
+Request = Statement | Copy | Work
 
 
 class VectorDumper(Dumper):
@@ -145,8 +153,10 @@ def teach(what: psycopg.abc.AdaptContext) -> None:
     what.adapters.register_dumper(Vector, VectorDumper)
 
 
-def execute(cursor: psycopg.Cursor[Any], request: Request) -> Answer:
+def execute(cursor: psycopg.Cursor[Any], request: Request) -> Any:
     """Send one request, unprepared, and return its answer."""
+    if isinstance(request, Work):
+        return request.function()
     if isinstance(request, Copy):
         with cursor.copy(request.text.encode()) as copy:
             for piece in request.pieces:
@@ -156,11 +166,14 @@ def execute(cursor: psycopg.Cursor[Any], request: Request) -> Answer:
     return Answer(cursor.fetchall() if cursor.description else (), max(0, cursor.rowcount))
 
 
-async def aexecute(cursor: psycopg.AsyncCursor[Any], request: Request) -> Answer:
-    """Async twin of `execute`."""
+async def aexecute(cursor: psycopg.AsyncCursor[Any], request: Request) -> Any:
+    """Async twin of `execute`; what takes long is computed in a thread."""
+    if isinstance(request, Work):
+        return await asyncio.to_thread(request.function)
     if isinstance(request, Copy):
         async with cursor.copy(request.text.encode()) as copy:
-            for piece in request.pieces:
+            pieces = iter(request.pieces)
+            while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
                 await copy.write(piece)
         return Answer((), max(0, cursor.rowcount))
     await cursor.execute(request.text.encode(), request.parameters or None, prepare=False)
