@@ -137,7 +137,7 @@ def test_a_role_without_temporary_tables_loads_too(make_store: Any, admin: Any, 
 
 
 def test_row_level_security_bounds_a_store(make_store: Any, admin: Any, pg_conninfo: str) -> None:
-    """The recipe of the documentation: the database itself keeps tenants apart."""
+    """A policy of one's own, beside those of `rls_statements`: the database itself keeps tenants apart."""
     owner = make_store()
     table, name = sql.Identifier(owner.table), owner.table[:40] + "_tenant"
     role = sql.Identifier(name)
@@ -156,7 +156,7 @@ def test_row_level_security_bounds_a_store(make_store: Any, admin: Any, pg_conni
     assert {p.metadata["tenant"] for p in store.search([1, 1, 0], top_k=300)} == {"a"}
     assert store.remove("b1") == 0
     assert store.upsert([VectorRecord(f"a{n}", "new", [1, n, 0], None, {"tenant": "a"}) for n in range(200)]) == 200
-    with pytest.raises(Exception, match="row-level security"):
+    with pytest.raises(ScopeViolationError, match="row security refused a write"):
         store.upsert([VectorRecord(f"new{n}", "", [1, n, 0], None, {"tenant": "b"}) for n in range(200)])
     assert owner.count({"tenant": "b"}) == 200
 
