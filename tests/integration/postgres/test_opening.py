@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
@@ -148,18 +158,72 @@ def test_no_session_is_left_in_a_transaction(make_store: Any, admin: Any) -> Non
     assert row == (0,)
 
 
-def test_an_embedded_server_keeps_its_folder(tmp_path_factory: Any) -> None:
-    import shutil
-    import tempfile
-    from pathlib import Path
-
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose sockets have short names."""
     folder = Path(tempfile.mkdtemp(prefix="agora-embedded-"))
-    try:
-        with PgVectorStore.embedded(folder / "data", dimension=3) as store:
-            with PgVectorStore.embedded(folder / "data", dimension=3) as other:
-                other.upsert(ROWS)
-            assert store.count() == 300
-        with PgVectorStore.embedded(folder / "data", dimension=3) as again:
-            assert again.count() == 300
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_an_embedded_server_keeps_its_folder(short_folder: Path) -> None:
+    with PgVectorStore.embedded(short_folder / "data", dimension=3) as store:
+        with PgVectorStore.embedded(short_folder / "data", dimension=3) as other:
+            other.upsert(ROWS)
+        assert store.count() == 300
+    with PgVectorStore.embedded(short_folder / "data", dimension=3) as again:
+        assert again.count() == 300
+
+
+def killed(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.05)
+
+
+def test_an_embedded_server_that_died_is_opened_again(short_folder: Path) -> None:
+    store = PgVectorStore.embedded(short_folder / "data", dimension=3)
+    store.upsert(ROWS)
+    killed(int((short_folder / "data" / "postmaster.pid").read_text().split()[0]))
+    with pytest.raises(StoreUnavailableError):
+        store.count()
+    # Opened by another store while the first is held, and after both were closed.
+    with PgVectorStore.embedded(short_folder / "data", dimension=3) as other:
+        assert other.count() == store.count() == 300
+    store.close()
+    with PgVectorStore.embedded(short_folder / "data", dimension=3) as again:
+        assert again.count() == 300
+
+
+CLIENT = """
+import sys, time
+from agora_core import PgVectorStore
+store = PgVectorStore.embedded(sys.argv[1], dimension=3)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_an_embedded_server_ends_with_a_killed_client(short_folder: Path) -> None:
+    command = [sys.executable, "-c", CLIENT, str(short_folder / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"ready\n"
+        server = int((short_folder / "data" / "postmaster.pid").read_text().split()[0])
+        client.kill()
+    deadline = time.monotonic() + 60
+    while psutil.pid_exists(server):
+        assert time.monotonic() < deadline, "the server lives on"
+        time.sleep(0.1)
+
+
+def test_the_connection_string_is_public_and_its_password_not_shown(pg_conninfo: str) -> None:
+    with PgVectorStore(pg_conninfo, dimension=3) as store:
+        assert store.conninfo == pg_conninfo
+    store = PgVectorStore("postgresql://u:s3cr3t@h/db?sslpassword=t0p", dimension=3)
+    assert store.conninfo == "postgresql://u:s3cr3t@h/db?sslpassword=t0p"
+    for shown in (repr(store.conninfo), repr(store)):
+        assert "s3cr3t" not in shown
+        assert "t0p" not in shown
+    with ConnectionPool(pg_conninfo, open=False) as pool:
+        assert PgVectorStore(pool, dimension=3).conninfo == pg_conninfo

@@ -102,6 +102,17 @@ class Connections:
         return isinstance(self._source, (str, AsyncConnectionPool, AsyncConnection))
 
     @property
+    def conninfo(self) -> ConnInfo:
+        """The connection string of what was handed in."""
+        source = self._source
+        told: Any = source
+        if isinstance(source, (Connection, AsyncConnection)):
+            told = source.info.dsn
+        elif not isinstance(source, str):
+            told = source.conninfo
+        return ConnInfo(told if isinstance(told, str) else "")
+
+    @property
     def described(self) -> str:
         """Host, port and database, for a repr: never the password."""
         if isinstance(self._source, str):
@@ -340,6 +351,18 @@ class Connections:
                 return None
             return 0.0
         return None
+
+
+class ConnInfo(str):
+    """A connection string that does not show its password."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the string as keywords, the password masked."""
+        known = psycopg.conninfo.conninfo_to_dict(self)
+        masked: dict[str, Any] = {name: "***" if "password" in name else value for name, value in known.items()}
+        return repr(psycopg.conninfo.make_conninfo(**masked))
 
 
 def _check_conninfo(conninfo: str) -> None:

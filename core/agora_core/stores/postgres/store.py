@@ -137,6 +137,11 @@ class PgVectorStore(PgRowSecurity):
         )
 
     @property
+    def conninfo(self) -> str:
+        """The connection string, for another tool; its `repr` shows no password. Empty where a pool tells none."""
+        return self._connections.conninfo
+
+    @property
     def table(self) -> str:
         """The name of the table, without its schema."""
         return self._layout.table
