@@ -26,6 +26,9 @@ from agora_core.stores.postgres.tokens import tokens_looked_for
 # The protocol numbers parameters with 16 bits; the statement around the condition needs a few of them.
 _MOST_PARAMETERS: Final = 60_000
 
+# Tokens above which hashing them beats the GIN index, whose cost grows with their number for each row it finds.
+_LONG: Final = 64
+
 
 class Raw(sql.Composable):
     """SQL that a `Composable` was rendered to already."""
@@ -150,8 +153,12 @@ class _Compiler:
         looked_for = tokens_looked_for(leaf.path, leaf.operator.lookup(leaf.operand))
         if looked_for is None or (only_exact and not looked_for.says_all):
             return None
-        operator = sql.SQL("@>") if looked_for.every else sql.SQL("&&")
         parameter = self.bind(looked_for.tokens)
+        if len(looked_for.tokens) > _LONG and not looked_for.every:
+            # `&&` compares each token of a record with each one looked for; a long constant list is hashed here.
+            hashed = sql.SQL("EXISTS (SELECT FROM unnest({}) AS token WHERE token = ANY ({}::text[]))")
+            return hashed.format(self.tokens, parameter), looked_for.says_all
+        operator = sql.SQL("@>") if looked_for.every else sql.SQL("&&")
         return sql.SQL("{} {} {}::text[]").format(self.tokens, operator, parameter), looked_for.says_all
 
     def containment_condition(self, leaf: Leaf) -> sql.Composable | None:
