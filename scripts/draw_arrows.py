@@ -15,11 +15,11 @@ CORE = ROOT / "core" / "agora_core"
 # From the top down; an arrow goes to a lower floor.
 FLOORS = (
     ("adapting", "evaluation", "testing"),
-    ("media", "retrievers", "sync"),
+    ("corpus", "media", "retrievers"),
     ("ingestion",),
     ("ingestion_plan", "stores.memory", "stores.postgres", "stores.qdrant"),
-    ("inject", "keyword", "rerankers", "stores"),
-    ("embedders", "embedding", "files", "metadata_index", "protocols", "similarity"),
+    ("embedders", "inject", "keyword", "rerankers", "stores"),
+    ("embedding", "files", "metadata_index", "protocols", "similarity"),
     ("calling", "chunking", "events", "filters", "http_json", "local_models", "passages", "validation"),
     ("archives", "extras", "fusion", "http_retry", "metadata", "model_inputs", "steps"),
     ("concurrency", "errors", "records"),

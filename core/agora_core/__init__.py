@@ -33,6 +33,7 @@ _export(
     "AgoraError",
     "DimensionMismatchError",
     "EmbeddingError",
+    "EmbeddingModelError",
     "InvalidArgumentError",
     "InvalidEmbeddingError",
     "InvalidFilterError",
@@ -143,6 +144,7 @@ _export(
 )
 _export("evaluation", "tune_hybrid")
 _export("events", "Event", "on_event")
+_export("embedders.cached", "CachedEmbeddingProvider")
 _export("passages", "Passages")
 _export("retrievers.expanding", "ExpandingRetriever")
 _export("retrievers.explanation", "Explanation")
@@ -200,6 +202,7 @@ if TYPE_CHECKING:
     from agora_core.embedders import (
         WordLlamaEmbeddingProvider as WordLlamaEmbeddingProvider,
     )
+    from agora_core.embedders.cached import CachedEmbeddingProvider as CachedEmbeddingProvider
     from agora_core.errors import (
         AgoraError as AgoraError,
     )
@@ -211,6 +214,9 @@ if TYPE_CHECKING:
     )
     from agora_core.errors import (
         EmbeddingError as EmbeddingError,
+    )
+    from agora_core.errors import (
+        EmbeddingModelError as EmbeddingModelError,
     )
     from agora_core.errors import (
         InvalidArgumentError as InvalidArgumentError,

@@ -25,6 +25,12 @@ class EmbedderPort:
         self._query = Method(embedder, "embed_query") if offers(embedder, "embed_query") else None
         self._embed = None if self._query is not None and not offers(embedder, "embed") else Method(embedder, "embed")
 
+    @property
+    def model(self) -> str | None:
+        """The name of the embedder's model; None where it has none."""
+        name = getattr(self.embedder, "model", None)
+        return name if isinstance(name, str) and name else None
+
     def embed(self, texts: Sequence[str]) -> Steps[Sequence[Embedding]]:
         """Embed texts, one vector for each.
 

@@ -42,6 +42,16 @@ class UnsafeRemovalError(InvalidArgumentError):
         )
 
 
+class EmbeddingModelError(InvalidArgumentError):
+    """A store holds vectors of one embedding model and was given, or asked by, another; nothing was embedded."""
+
+    def __init__(self, *, filled_by: str, given: str) -> None:
+        super().__init__(
+            f"the store was filled by the embedding model {filled_by!r} and the embedder is {given!r}; vectors of two "
+            "models cannot be compared. Use the model of the store, or move the store with reembed()"
+        )
+
+
 class UnsupportedFilterError(InvalidFilterError):
     """A backend cannot answer this filter exactly; raised before anything is read."""
 

@@ -89,6 +89,7 @@ class IngestionPlan:
                 start = len(document.vectors)
                 texts += [indexed_text(chunk.text, chunk.context) for chunk in document.chunks[start : start + share]]
                 shares.append((document, share))
+        yield from self._store.check_model(self._embedder.model, fills=True)
         vectors = iter((yield from self._embedder.embed(texts)))
         for document, share in shares:
             document.vectors += [next(vectors) for _ in range(share)]

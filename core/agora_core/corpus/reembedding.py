@@ -59,6 +59,7 @@ class _Move:
 
     def steps(self) -> Steps[SyncReport]:
         begun = time.perf_counter()
+        yield from self._target.check_model(self._embedder.model, fills=True)
         # Both are read in the order of ids, so that they are compared as they go by, in bounded memory.
         source, target = _Ordered(self._source.reader()), _Ordered(self._target.reader())
         waiting: list[tuple[VectorRecord, Fingerprint | None]] = []

@@ -188,6 +188,7 @@ class _Sync:
     def steps(self, source: Any, bar: Progress) -> Steps[SyncReport]:
         begun = time.perf_counter()
         position = 0
+        yield from self._store.check_model(self._embedder.model, fills=not self._dry_run)
         while documents := (yield from source.next()):
             changes = []
             for document in documents:

@@ -46,6 +46,7 @@ class EmbeddingRetriever(BaseRetriever):
         min_score: float | None,
         per_document: int | None,
     ) -> Steps[list[Passage]]:
+        yield from self._store.check_model(self._embedder.model)
         embedding = yield from self._embedder.embed_query(query)
         if embedding is None:
             return []

@@ -7,7 +7,13 @@ from typing import Any, Final, NoReturn
 
 from agora_core.calling import Method, offers
 from agora_core.embedding import EmbedderPort
-from agora_core.errors import InvalidArgumentError, InvalidFilterError, RetrieverLegError, UnsupportedOperationError
+from agora_core.errors import (
+    EmbeddingModelError,
+    InvalidArgumentError,
+    InvalidFilterError,
+    RetrieverLegError,
+    UnsupportedOperationError,
+)
 from agora_core.filters import Expression, frozen_filter
 from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights, fuse, fusion_gains
 from agora_core.metadata import with_score
@@ -20,6 +26,7 @@ from agora_core.retrievers.lexical import LexicalRetriever
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Steps, together
 from agora_core.stores.per_document import grow_fused
+from agora_core.stores.ports import StorePort
 from agora_core.validation import check_top_k
 
 DEFAULT_FETCH_TOP_K: Final = 20
@@ -170,7 +177,9 @@ class HybridRetriever(BaseRetriever):
         dense: Any = self.retrievers[0]
         lexical: Any = self.retrievers[1]
         try:
-            embedding = yield from EmbedderPort(dense.embedder).embed_query(query)
+            embedder = EmbedderPort(dense.embedder)
+            yield from StorePort(store).check_model(embedder.model)
+            embedding = yield from embedder.embed_query(query)
         except Exception as error:
             raise_for_leg(error, 0, dense)
         if embedding is None:
@@ -211,7 +220,7 @@ def raise_for_leg(error: BaseException, position: int | None, leg: object) -> No
 
     No position says that both legs were asked at once, as one search of the store `leg`.
     """
-    if isinstance(error, (InvalidFilterError, UnsupportedOperationError)):
+    if isinstance(error, (InvalidFilterError, EmbeddingModelError, UnsupportedOperationError)):
         raise error
     name = type(leg).__name__
     which = f"leg {position} of the hybrid ({name})" if position is not None else f"search_hybrid of {name}"

@@ -183,6 +183,21 @@ class BaseVectorStore(ABC):
         path, most = check_facets(key, limit)
         return most_frequent(count_facets((record.metadata for record in self.scan(filter)), path).items(), most)
 
+    def check_model(self, model: str, *, fills: bool = False) -> None:  # noqa: B027 - a store may remember no model
+        """Refuse an embedding model that is not the one that filled this store.
+
+        Args:
+            model: the name of the embedder's model, its attribute `model`.
+            fills: remember it, where no model is known yet.
+
+        Raises:
+            EmbeddingModelError: another model filled the store; both are named.
+        """
+
+    async def acheck_model(self, model: str, *, fills: bool = False) -> None:
+        """Async twin of `check_model`."""
+        await asyncio.to_thread(self.check_model, model, fills=fills)
+
     def close(self) -> None:  # noqa: B027 - a store that opened nothing has nothing to do
         """Release what this store opened itself. Closing twice is allowed."""
 

@@ -107,8 +107,21 @@ class OperationStore(BaseVectorStore, OperationRunner):
     @abstractmethod
     def _check(self) -> Operation: ...
 
+    def _check_model(self, model: str, fills: bool) -> Operation | None:
+        return None
+
     def _fingerprints(self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None) -> Operation:
         raise UnsupportedOperationError(f"{type(self).__name__} gives no fingerprints of its records")
+
+    def check_model(self, model: str, *, fills: bool = False) -> None:
+        """Refuse an embedding model that is not the one that filled this store; see `BaseVectorStore.check_model`."""
+        if (operation := self._check_model(model, fills)) is not None:
+            self._run(operation)
+
+    async def acheck_model(self, model: str, *, fills: bool = False) -> None:
+        """Async twin of `check_model`."""
+        if (operation := self._check_model(model, fills)) is not None:
+            await self._arun(operation)
 
     def fingerprints(
         self, document_ids: Sequence[str], *, digests: bool = True, within: AnyFilter | None = None

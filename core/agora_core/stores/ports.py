@@ -90,6 +90,11 @@ class StorePort:
         """Replace documents."""
         return int((yield from self._bounded("replace_documents", within, document_ids, records)) or 0)
 
+    def check_model(self, model: str | None, *, fills: bool = False) -> Steps[None]:
+        """Refuse a model that did not fill the store; one without a name, and a store that remembers none, pass."""
+        if model is not None and self.offers("check_model"):
+            yield from self.method("check_model")(model, fills=fills)
+
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> Steps[int]:
         """Patch a document."""
         return int((yield from self._bounded("update_metadata", within, document_id, patch)) or 0)

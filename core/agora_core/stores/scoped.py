@@ -280,6 +280,9 @@ class ScopedVectorStore(OperationStore):
         ids = yield from self._port.list_document_ids(self._narrow(filter))
         return ids if self._namespace is None else sorted({self._namespace.shown(key) for key in ids})
 
+    def _check_model(self, model: str, fills: bool) -> Steps[None] | None:
+        return self._port.method("check_model")(model, fills=fills) if self._port.offers("check_model") else None
+
     def _fingerprints(
         self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None
     ) -> Steps[list[Fingerprint]]:

@@ -387,3 +387,43 @@ def test_a_store_moves_to_another_model_and_the_move_can_be_broken_off(make: Any
     assert content(into) == content(store)
     with pytest.raises(InvalidArgumentError, match="another store"):
         reembed(store, breaking, into=store)
+
+
+class Named(Counting):
+    """An embedder with a name."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__()
+        self.model = model
+
+
+async def test_a_store_refuses_vectors_of_another_model(make: Any, tmp_path: Any) -> None:
+    """Of the same length, so that nothing else would notice; refused before anything is embedded, both named."""
+    from agora_core import EmbeddingModelError, EmbeddingRetriever
+
+    store, small, large = make(), Named("small"), Named("large")
+    truth = [IngestDocument("a", "text")]
+    ingest_documents(truth, embedder=small, store=store)
+    assert EmbeddingRetriever(small, store).retrieve("text")
+    calls: list[Callable[[], Any]] = [
+        lambda: ingest_documents(truth, embedder=large, store=store),
+        lambda: sync_documents(truth, embedder=large, store=store.scoped({"k": 1}), allow_empty=True),
+        lambda: EmbeddingRetriever(large, store).retrieve("text"),
+        lambda: reembed(make(), large, into=store),
+    ]
+    for call in calls:
+        with pytest.raises(EmbeddingModelError, match=r"'small' and the embedder is 'large'.*reembed"):
+            call()
+    with pytest.raises(EmbeddingModelError):
+        await EmbeddingRetriever(large, store).aretrieve("text")
+    assert large.texts == []
+    # One without a name passes.
+    assert EmbeddingRetriever(Counting(), store).retrieve("text")
+    if isinstance(store, MemoryVectorStore):
+        store.save(tmp_path / "kept.agora")
+        store = MemoryVectorStore.load(tmp_path / "kept.agora")
+        with pytest.raises(EmbeddingModelError):
+            EmbeddingRetriever(large, store).retrieve("text")
+    into = make()
+    reembed(store, large, into=into)
+    assert EmbeddingRetriever(large, into).retrieve("text")

@@ -23,10 +23,13 @@ _VERSION: Final = 1
 _HEAD, _RECORDS, _VECTORS = "head.json", "records.jsonl", "vectors.npy"
 
 
-def write_store(path: str | os.PathLike[str], *, metric: str, dimension: int | None, batch: RecordBatch) -> None:
+def write_store(
+    path: str | os.PathLike[str], *, metric: str, dimension: int | None, batch: RecordBatch, model: str | None = None
+) -> None:
     """Write a store to `path`, through a file beside it that takes its place when all is written."""
     target = Path(path)
-    head = {"format": _FORMAT, "version": _VERSION, "metric": metric, "dimension": dimension, "records": len(batch)}
+    head: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "metric": metric, "dimension": dimension}
+    head |= {"records": len(batch), "model": model}
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".partial")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -47,8 +50,8 @@ def write_store(path: str | os.PathLike[str], *, metric: str, dimension: int | N
         raise
 
 
-def read_store(path: str | os.PathLike[str]) -> tuple[str, int | None, RecordBatch]:
-    """Return the metric, the dimension and the records of a saved store, validated as if they came from a caller.
+def read_store(path: str | os.PathLike[str]) -> tuple[str, int | None, RecordBatch, str | None]:
+    """Return metric, dimension, records and embedding model of a saved store, validated as if a caller gave them.
 
     Raises:
         InvalidArgumentError: the file is no saved store, or is damaged.
@@ -62,7 +65,8 @@ def read_store(path: str | os.PathLike[str]) -> tuple[str, int | None, RecordBat
                 vectors = np.lib.format.read_array(member, allow_pickle=False)
             with archive.open(_RECORDS) as member:
                 rows = [json.loads(line) for line in member]
-        return head["metric"], head["dimension"], _batch(head, rows, vectors)
+        model = head.get("model")
+        return head["metric"], head["dimension"], _batch(head, rows, vectors), model if isinstance(model, str) else None
 
 
 def _check_head(head: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.errors import DimensionMismatchError, InvalidArgumentError, out_of_scope
+from agora_core.errors import DimensionMismatchError, EmbeddingModelError, InvalidArgumentError, out_of_scope
 from agora_core.filters import Expression, compile_filter, removal_filter
 from agora_core.filters.expressions import FALSE, TRUE
 from agora_core.filters.matching import Predicate, predicate
@@ -80,6 +80,8 @@ class MemoryVectorStore(BaseVectorStore):
             self._fix_dimension(check_dimension(dimension))
         self._lock = threading.Lock()
         self._readings: list[Reading] = []
+        # The embedding model that filled the store, where its embedder has a name.
+        self._model: str | None = None
         # Per filter: its compiled form, which stays true, and its rows, which hold until the next write.
         self._compiled: dict[Any, Expression] = {}
         self._selections = Selections()
@@ -438,6 +440,18 @@ class MemoryVectorStore(BaseVectorStore):
                 self._selections.clear()
             return len(rows)
 
+    def check_model(self, model: str, *, fills: bool = False) -> None:
+        """Refuse an embedding model that is not the one that filled this store; see `BaseVectorStore.check_model`."""
+        with self._lock:
+            if self._model is None and fills:
+                self._model = model
+            if self._model not in (None, model):
+                raise EmbeddingModelError(filled_by=str(self._model), given=model)
+
+    async def acheck_model(self, model: str, *, fills: bool = False) -> None:
+        """Async twin of `check_model`, which waits for nothing."""
+        self.check_model(model, fills=fills)
+
     # Keeping --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -447,8 +461,8 @@ class MemoryVectorStore(BaseVectorStore):
         """
         with self._lock:
             batch = self._table.batch()
-            dimension = self._dimension
-        write_store(path, metric=self.metric, dimension=dimension, batch=batch)
+            dimension, model = self._dimension, self._model
+        write_store(path, metric=self.metric, dimension=dimension, batch=batch, model=model)
 
     async def asave(self, path: str | os.PathLike[str]) -> None:
         """Async twin of `save`."""
@@ -467,8 +481,9 @@ class MemoryVectorStore(BaseVectorStore):
             InvalidArgumentError: the file is no saved store, or is damaged.
             FileNotFoundError: there is no such file.
         """
-        metric, dimension, batch = read_store(path)
+        metric, dimension, batch, model = read_store(path)
         store = cls(metric=metric, dimension=dimension, quantization=quantization)
+        store._model = model
         with store._lock:
             store._write(batch, [], None)
         return store

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from agora_core.errors import AgoraError, ScopeViolationError, out_of_scope
+from agora_core.errors import AgoraError, EmbeddingModelError, ScopeViolationError, out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter, predicate, removal_filter
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
@@ -72,6 +72,7 @@ class PgOperations(OperationStore):
         else:
             self._known["target"] = target
 
+    _model: tuple[str, float] | None = None
     _texts: TextIndex | None = None
     """The text index of a store that searches texts by the library's own analysers."""
 
@@ -232,6 +233,26 @@ class PgOperations(OperationStore):
             return most_frequent([(facet_text(from_json_text(text)), int(count)) for text, count in rows], most)
 
         return self._reading(filter, lambda target, where: statements.facets(target, where, path, most), counted, [])
+
+    def _check_model(self, model: str, fills: bool) -> Operation | None:
+        known = self._model
+        if known is not None and known[0] == model and known[1] > time.monotonic():
+            return None
+
+        def steps() -> Steps[None]:
+            target = yield from self._known_target()
+            answer = yield statements.model(target)
+            found = answer.rows[0][0] if answer.rows else None
+            # A role that does not own the table cannot keep the name with it; then none is known.
+            if found is None and fills and target.catalog.alterable:
+                yield statements.keep_model(target, model)
+                found = model
+            if found not in (None, model):
+                raise EmbeddingModelError(filled_by=found, given=model)
+            if found is not None:
+                self._model = (found, time.monotonic() + _CATALOG_SECONDS)
+
+        return Operation(steps, writes=fills)
 
     def _fingerprints(self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None) -> Operation:
         documents, bound = check_ids(document_ids, argument="document_ids"), expression_of(within)

@@ -507,3 +507,29 @@ def _judged_alone(within: Expression | None) -> Condition:
     if within is None:
         return ALWAYS
     return compile_condition(within, metadata=sql.SQL("new"), tokens=None, containment=False, prefix="a")
+
+
+_MODEL_MARK: Final = "agora embedding model: "
+
+
+def model(target: Target) -> Statement:
+    """The embedding model that filled the table, kept as the comment on its column of embeddings."""
+    return Statement(
+        "SELECT substring(description from %(mark)s) FROM pg_description JOIN pg_attribute "
+        "ON attrelid = objoid AND attnum = objsubid WHERE objoid = %(table)s AND classoid = 'pg_class'::regclass "
+        "AND attname = %(column)s",
+        {
+            "mark": f"^{_MODEL_MARK}(.*)$",
+            "table": target.catalog.table,
+            "column": target.layout.columns.embedding,
+        },
+    )
+
+
+def keep_model(target: Target, name: str) -> Statement:
+    """Keep the name of the model with the table."""
+    return rendered(
+        sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
+            target.layout.name, sql.Identifier(target.layout.columns.embedding), sql.Literal(_MODEL_MARK + name)
+        )
+    )

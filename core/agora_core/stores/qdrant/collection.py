@@ -308,3 +308,19 @@ def check(settings: QdrantSettings) -> Steps[Health]:
     differences = describe_all_differences(settings, info)
     detail = "; ".join(differences) or f"the collection {settings.collection!r} is as it should be"
     return Health(not differences, detail, versions, {"points": points, "without_tokens": blind})
+
+
+_MODEL_KEY: Final = "agora-embedding-model"
+
+
+def model_of(settings: QdrantSettings) -> Steps[str | None]:
+    """Return the embedding model that filled the collection, None where none is known."""
+    info = yield Call("get_collection", {"collection_name": settings.collection})
+    metadata = getattr(info.config, "metadata", None)
+    found = metadata.get(_MODEL_KEY) if isinstance(metadata, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def keep_model(settings: QdrantSettings, model: str) -> Steps[None]:
+    """Keep the name of the model with the collection; a server before 1.16 keeps none."""
+    yield Call("update_collection", {"collection_name": settings.collection, "metadata": {_MODEL_KEY: model}})

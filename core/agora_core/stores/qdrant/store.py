@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from agora_core.errors import InvalidArgumentError
+from agora_core.errors import EmbeddingModelError, InvalidArgumentError
 from agora_core.filters import removal_filter
 from agora_core.metadata import MetadataPatch, validate_patch
 from agora_core.protocols import AnyFilter
@@ -15,6 +15,7 @@ from agora_core.stores.facets import Facets, check_facets
 from agora_core.stores.fingerprints import Fingerprint
 from agora_core.stores.per_document import check_per_document
 from agora_core.stores.qdrant import programs, ranking
+from agora_core.stores.qdrant.collection import keep_model, model_of
 from agora_core.stores.qdrant.filters import CompiledFilter, compile_for_qdrant
 from agora_core.stores.qdrant.handle import QdrantCollection
 from agora_core.validation import (
@@ -41,6 +42,8 @@ class QdrantStore(QdrantCollection):
     thread. Writes wait until they can be read. An upsert goes in batches: where one fails, earlier ones stay, and
     repeating the call completes it. Under cosine embeddings come back with length 1.
     """
+
+    _model: str | None = None
 
     def _upsert(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> Steps[int]:
         return self._write(prepare_records(records, dimension=self.dimension), _bound(within))
@@ -159,6 +162,18 @@ class QdrantStore(QdrantCollection):
 
     def _list_document_ids(self, filter: AnyFilter | None) -> Steps[list[str]]:
         return self._read(programs.document_ids, filter, [])
+
+    def _check_model(self, model: str, fills: bool) -> Steps[None] | None:
+        return None if self._model == model else self._ask_model(model, fills)
+
+    def _ask_model(self, model: str, fills: bool) -> Steps[None]:
+        found = yield from model_of(self._settings)
+        if found is None and fills:
+            yield from keep_model(self._settings, model)
+            found = model
+        if found not in (None, model):
+            raise EmbeddingModelError(filled_by=str(found), given=model)
+        self._model = found
 
     def _fingerprints(
         self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None
