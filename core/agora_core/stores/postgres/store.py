@@ -13,6 +13,7 @@ from agora_core.stores.postgres.embedded import EmbeddedServer
 from agora_core.stores.postgres.layout import METRICS, IndexKind, Layout, Metric, PgVectorColumns, Storage
 from agora_core.stores.postgres.row_security import PgRowSecurity
 from agora_core.stores.postgres.search import LARGEST_EF
+from agora_core.stores.postgres.swapping import check_swap, swap
 from agora_core.validation import check_dimension, check_top_k
 
 StoreT = TypeVar("StoreT", bound="PgVectorStore")
@@ -167,6 +168,32 @@ class PgVectorStore(PgRowSecurity):
             if operation.otherwise is None:
                 raise
             return operation.otherwise(error)
+
+    def swap_tables(self, into: PgVectorStore) -> None:
+        """Let this store's table and that of `into` change names, in one transaction, indexes and text index included.
+
+        After `reembed(store, embedder, into=into)` whoever opens the old name finds the new vectors. The two store
+        objects keep the names that they were opened with: each now stands on the other's rows.
+
+        Raises:
+            InvalidArgumentError: both are one table, or lie in two schemas.
+        """
+        self._run(self._swapping(into))
+        self._swapped(into)
+
+    async def aswap_tables(self, into: PgVectorStore) -> None:
+        """Async twin of `swap_tables`."""
+        await self._arun(self._swapping(into))
+        self._swapped(into)
+
+    def _swapping(self, into: PgVectorStore) -> Operation:
+        check_swap(self._layout, into._layout)
+        return Operation(lambda: swap(self._layout, into._layout), writes=True)
+
+    def _swapped(self, into: PgVectorStore) -> None:
+        for store in (self, into):
+            store._look_again()
+            store._model = None
 
     def close(self) -> None:
         """Close the pools that were opened here, and let go of an embedded server. Closing twice is allowed."""

@@ -67,12 +67,23 @@ def create(layout: Layout, context: str | None, mark: str, schema: str) -> list[
         mark: what `mark_of` gives.
         schema: the schema of the records: a trigger function may not look for names in a path that others set.
     """
+    pieces = _pieces(layout, context, mark, schema)
+    return [sql.SQL(text).format(**pieces) for text in _DDL]
+
+
+def functions(layout: Layout, schema: str) -> list[sql.Composable]:
+    """Return the statements that make the trigger functions anew, after a table has changed its name."""
+    pieces = _pieces(layout, None, "", schema)
+    return [sql.SQL(text).format(**pieces) for text in _DDL if text.startswith("CREATE OR REPLACE FUNCTION")]
+
+
+def _pieces(layout: Layout, context: str | None, mark: str, schema: str) -> dict[str, Any]:
     tables = TextTables(layout, schema)
     texts = [layout.columns.text, *([] if context is None else [context])]
     differs = sql.SQL(" OR ").join(
         sql.SQL("OLD.{name} IS DISTINCT FROM NEW.{name}").format(name=sql.Identifier(name)) for name in texts
     )
-    pieces: dict[str, Any] = {
+    return {
         **{part: tables[part] for part in PARTS},
         **{f"on_{event}": tables.function(event) for event in EVENTS},
         **{f"trigger_{event}": tables.trigger(event) for event in EVENTS},
@@ -86,7 +97,6 @@ def create(layout: Layout, context: str | None, mark: str, schema: str) -> list[
             "RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS"
         ),
     }
-    return [sql.SQL(text).format(**pieces) for text in _DDL]
 
 
 def drop(layout: Layout) -> list[sql.Composable]:
