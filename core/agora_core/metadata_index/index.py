@@ -95,6 +95,14 @@ class MetadataIndex:
         index = self._index(expression.path)
         return NO_ROWS if index is None else self._leaf(expression, index)
 
+    def values(self, path: Path, kept: npt.NDArray[np.bool_] | None) -> list[tuple[list[JSON], npt.NDArray[np.int64]]]:
+        """Return the values and members at a path with the number of rows that have each; see `PathIndex.counted`."""
+        index = self._index(path)
+        if index is None:
+            return []
+        index.index_compounds(self._values(path))
+        return index.counted(kept)
+
     def _leaf(self, leaf: Leaf, index: PathIndex) -> RowSet:
         lookup = leaf.operator.lookup(leaf.operand)
         if lookup.has_compounds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
@@ -280,6 +281,24 @@ class PathIndex:
         keys = {None: None} if kind == "null" else {True: _TRUE, False: _FALSE}
         return [(value, self.others[key]) for value, key in keys.items() if key in self.others]
 
+    def counted(self, kept: npt.NDArray[np.bool_] | None) -> list[tuple[list[JSON], npt.NDArray[np.int64]]]:
+        """Return values, each once a list, and the number of rows that have each: first of values, then of members.
+
+        Values that are lists are left out. `kept` marks the rows that count, None stands for all; lists and objects
+        are there once they are indexed.
+        """
+        scalars = {None: None, _TRUE: True, _FALSE: False}
+        whole, inside = self._compounds or ({}, {})
+        objects = {text: entry for text, entry in whole.items() if text[0] == "{"}
+        return [
+            (list(self.strings), _counts(self.strings, kept)),
+            (list(self.numbers), _counts(self.numbers, kept)),
+            ([scalars[key] for key in self.others], _counts(self.others, kept)),
+            ([json.loads(text) for text in objects], _counts(objects, kept)),
+            ([scalars.get(key, key) for key in self.members], _counts(self.members, kept)),
+            ([json.loads(text) for text in inside], _counts(inside, kept)),
+        ]
+
     def _of_type(self, kind: JsonType) -> list[Entry]:
         if kind in ("array", "object"):
             return [self.lists if kind == "array" else self.objects]
@@ -299,6 +318,18 @@ class PathIndex:
         if type(value) is list or type(value) is dict:
             return self._compounds[1].get(canonical_json(value)) if self._compounds is not None else None
         return self.members.get(_scalar_key(value))
+
+
+def _counts(table: Table, kept: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.int64]:
+    """Return how many rows each entry of a table has, only those counted that are `kept`."""
+    single = np.fromiter((-1 if type(e) is Posting else e for e in table.values()), dtype=np.int64, count=len(table))
+    counts = (single >= 0).astype(np.int64) if kept is None else np.where(single >= 0, kept[single], 0).astype(np.int64)
+    if (single < 0).any():
+        for place, entry in enumerate(table.values()):
+            if isinstance(entry, Posting):
+                rows = entry.read()
+                counts[place] = len(rows) if kept is None else np.count_nonzero(kept[rows])
+    return counts
 
 
 def _scalar_key(value: JSON) -> Any:

@@ -17,9 +17,10 @@ from agora_core.filters.expressions import FALSE, TRUE
 from agora_core.filters.matching import Predicate, predicate
 from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
 from agora_core.protocols import AnyFilter
-from agora_core.records import Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
+from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore
+from agora_core.stores.facets import check_facets, most_frequent_values
 from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
 from agora_core.stores.memory.codes import wants_codes
 from agora_core.stores.memory.persistence import read_store, write_store
@@ -314,6 +315,19 @@ class MemoryVectorStore(BaseVectorStore):
     ) -> list[Fingerprint]:
         """Async twin of `fingerprints`."""
         return await asyncio.to_thread(self.fingerprints, document_ids, digests=digests, within=within)
+
+    def facets(
+        self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
+    ) -> list[tuple[JSON, int]]:
+        """Return the values of a key with their counts, from the filters' own index; see `BaseVectorStore.facets`."""
+        path, most = check_facets(key, limit)
+        with self._lock:
+            rows, table = self._select(filter), self._table
+            kept = None
+            if rows is not None or table.dead_count:
+                kept = np.zeros(len(table.ids), dtype=bool)
+                kept[table.live_rows() if rows is None else rows] = True
+            return most_frequent_values(table.index.values(path, kept), most)
 
     # Writing --------------------------------------------------------------------------------------------------------
 
