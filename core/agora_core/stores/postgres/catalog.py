@@ -60,7 +60,7 @@ SELECT
 """
 
 LAYOUT_VERSION: Final = 2
-"""Of the tables that `ensure_schema` makes; 1 had no mark and no column of contexts."""
+"""Of the tables that `ensure_schema` makes; 1 had no mark and no columns of contexts and key orders."""
 
 _MINIMUM_SERVER: Final = 140_000
 _MINIMUM_PGVECTOR: Final = (0, 7)
@@ -98,6 +98,7 @@ class Catalog:
     document_id: str | None
     text_search: str | None
     context: str | None
+    key_order: str | None
     vector_index: Index | None
     alterable: bool
     comment: str | None
@@ -184,6 +185,7 @@ def read_catalog(row: Sequence[Any], layout: Layout, *, text_search: str | None)
             None if text_search is None else generated(names.text_search, f"to_tsvector('{text_search}'::regconfig")
         ),
         context=names.context if by_name.get(names.context or "", {}).get("type") == "text" else None,
+        key_order=names.key_order if by_name.get(names.key_order or "", {}).get("type") == "jsonb" else None,
         alterable=bool(alterable),
         comment=comment,
         building=bool(building),

@@ -51,7 +51,8 @@ class PgVectorColumns:
     """The names of the columns, for a table that was made by something else.
 
     `id`, `text`, `metadata` and `embedding` have to exist; `source` is None where a table has no such column. `context`
-    is needed for records with a context alone; `ensure_schema` adds it, None does without.
+    is needed for records with a context alone, `key_order` keeps the order of metadata keys; `ensure_schema` adds both,
+    None does without.
     `document_id`, `tokens` and `text_search` are generated columns that make things fast. They are used
     where the table has them, and everything is answered without them where it has not; None never looks for them.
     """
@@ -65,6 +66,7 @@ class PgVectorColumns:
     tokens: str | None = "tokens"
     text_search: str | None = "text_search"
     context: str | None = "agora_context"
+    key_order: str | None = "agora_key_order"
 
     def __post_init__(self) -> None:
         """Check every name."""

@@ -172,9 +172,9 @@ class PgSchema(PgOperations):
             own = catalog.tokens is not None or catalog.document_id is not None
             if own and catalog.comment is None and catalog.alterable:
                 yield rendered(sql.SQL("COMMENT ON TABLE {} IS {}").format(layout.name, mark_of(layout)))
-            context = layout.columns.context
-            if context is not None and context not in catalog.columns and catalog.alterable:
-                yield rendered(schema.add_context(layout, context))
+            for name, definition in schema.later_columns(layout).items():
+                if name not in catalog.columns and catalog.alterable:
+                    yield rendered(schema.add_column(layout, definition))
             wanted = schema.plain_indexes(layout, self._text_search(), catalog)
             index = schema.vector_index(layout)
             if not self._index_later and index is not None and catalog.vector_index is None:

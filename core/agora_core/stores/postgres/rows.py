@@ -92,6 +92,7 @@ def row_values(batch: RecordBatch, storage: Storage, parts: Iterable[str]) -> It
         "metadata": [None if metadata is None else to_json_text(metadata) for metadata in batch.metadata],
         "embedding": vector_bytes(batch.vectors, storage),
         "context": batch.contexts,
+        "key_order": [_order_text(metadata) for metadata in batch.metadata],
     }
     chosen = [columns[part] for part in parts]
     for n in order_by_id(batch):
@@ -100,7 +101,8 @@ def row_values(batch: RecordBatch, storage: Storage, parts: Iterable[str]) -> It
 
 def copy_rows(batch: RecordBatch, storage: Storage, parts: Sequence[str]) -> Iterator[bytes]:
     """Yield the rows of a binary COPY in the order of ids, about 256 kB a piece, without header and trailer."""
-    fields, metadata = struct.pack("!h", len(parts)), parts.index("metadata")
+    fields = struct.pack("!h", len(parts))
+    jsonb = [place for place, part in enumerate(parts) if part in ("metadata", "key_order")]
     pieces: list[bytes] = []
     size = 0
     for row in row_values(batch, storage, parts):
@@ -110,7 +112,7 @@ def copy_rows(batch: RecordBatch, storage: Storage, parts: Sequence[str]) -> Ite
                 pieces.append(_NULL)
                 continue
             data = value if isinstance(value, bytes) else value.encode()
-            if place == metadata:
+            if place in jsonb:
                 # The binary form of jsonb is a version byte and its text.
                 data = b"\x01" + data
             pieces += (_LENGTH(len(data)), data)
@@ -148,8 +150,56 @@ def to_json_text(value: JSON) -> str:
 
 
 def from_json_text(text: str | None) -> Any:
-    """Return what the text of a jsonb value holds; a number beyond 64 bits is a float."""
-    return None if text is None else _decode(text)
+    """Return what the text of a jsonb value holds; a number beyond 64 bits is a float.
+
+    The text may begin with the order of its keys, see `key_order`, and a new line, which no jsonb text holds.
+    """
+    if text is None:
+        return None
+    order, newline, rest = text.partition("\n") if text[:1] == "[" else ("", "", text)
+    return in_order(_decode(rest), json.loads(order)) if newline else _decode(text)
+
+
+# jsonb orders the keys of an object by itself, by length and then by bytes. The order in which they were written is
+# kept beside it, where it is another: a list of keys, each alone or with the order inside its value; for a list the
+# orders inside its members by position.
+
+
+def key_order(value: Any) -> Any:
+    """Return the order of the keys in a value, at every depth; None where it is that of jsonb."""
+    if isinstance(value, Mapping):
+        inside = {key: key_order(item) for key, item in value.items()}
+        if not any(inside.values()) and list(inside) == sorted(inside, key=_jsonb_place):
+            return None
+        return [key if order is None else [key, order] for key, order in inside.items()]
+    if isinstance(value, (list, tuple)):
+        orders = {str(place): order for place, item in enumerate(value) if (order := key_order(item)) is not None}
+        return orders or None
+    return None
+
+
+def in_order(value: Any, order: Any) -> Any:
+    """Return a value with its keys in an order of `key_order`; keys that it does not name come last."""
+    if isinstance(order, list) and isinstance(value, dict):
+        named: dict[str, Any] = {}
+        for item in order:
+            key, inside = (item, None) if isinstance(item, str) else item
+            if key in value:
+                named[key] = in_order(value[key], inside)
+        return {**named, **{key: item for key, item in value.items() if key not in named}}
+    if isinstance(order, dict) and isinstance(value, list):
+        return [in_order(item, order.get(str(place))) for place, item in enumerate(value)]
+    return value
+
+
+def _jsonb_place(key: str) -> tuple[int, bytes]:
+    encoded = key.encode()
+    return len(encoded), encoded
+
+
+def _order_text(metadata: Any) -> str | None:
+    order = None if metadata is None else key_order(metadata)
+    return None if order is None else _encode(order)
 
 
 def _exact(value: JSON) -> str:

@@ -54,14 +54,17 @@ def generated_columns(layout: Layout, text_search: str | None) -> dict[str, sql.
     return definitions
 
 
-def context_column(name: str) -> sql.Composed:
-    """Return the definition of the column of contexts."""
-    return sql.SQL("{} text").format(sql.Identifier(name))
+def later_columns(layout: Layout) -> dict[str, sql.Composed]:
+    """Return the definitions of the columns that an older table lacks, by their names; adding one rewrites no row."""
+    columns = {layout.columns.context: sql.SQL("text"), layout.columns.key_order: sql.SQL("jsonb")}
+    return {
+        name: sql.SQL("{} {}").format(sql.Identifier(name), kind) for name, kind in columns.items() if name is not None
+    }
 
 
-def add_context(layout: Layout, name: str) -> sql.Composed:
-    """Return the statement that gives an older table the column of contexts; no row is rewritten."""
-    return sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}").format(layout.name, context_column(name))
+def add_column(layout: Layout, definition: sql.Composable) -> sql.Composed:
+    """Return the statement that gives a table one of `later_columns`."""
+    return sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}").format(layout.name, definition)
 
 
 def create_table(layout: Layout, text_search: str | None) -> sql.Composed:
@@ -79,7 +82,7 @@ def create_table(layout: Layout, text_search: str | None) -> sql.Composed:
         sql.SQL("{} {}({}) NOT NULL").format(
             sql.Identifier(columns.embedding), layout.vector_type, sql.Literal(layout.dimension)
         ),
-        *([] if columns.context is None else [context_column(columns.context)]),
+        *later_columns(layout).values(),
         *generated_columns(layout, text_search).values(),
     ]
     return sql.SQL("CREATE TABLE IF NOT EXISTS {} (\n    {}\n)").format(layout.name, sql.SQL(",\n    ").join(lines))

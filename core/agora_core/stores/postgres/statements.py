@@ -20,7 +20,7 @@ from agora_core.records import JSON
 from agora_core.stores.postgres.catalog import Catalog
 from agora_core.stores.postgres.conditions import ALWAYS, Condition, compile_condition
 from agora_core.stores.postgres.layout import Layout
-from agora_core.stores.postgres.rows import to_json_text
+from agora_core.stores.postgres.rows import key_order, to_json_text
 from agora_core.stores.postgres.schema import document_id_of_sql
 from agora_core.stores.postgres.session import Statement
 
@@ -66,8 +66,18 @@ class Target:
         """What a passage is made of: id, text, source, metadata as text."""
         columns = self.layout.columns
         source = sql.SQL("NULL::text") if columns.source is None else self.column(columns.source)
-        return sql.SQL("{} AS id, {} AS text, {} AS source, {}::text AS metadata").format(
-            self.column(columns.id), self.column(columns.text), source, self.column(columns.metadata)
+        return sql.SQL("{} AS id, {} AS text, {} AS source, {} AS metadata").format(
+            self.column(columns.id), self.column(columns.text), source, self.metadata_text
+        )
+
+    @property
+    def metadata_text(self) -> sql.Composable:
+        """The metadata as text, after the order of its keys where that is kept; see `from_json_text`."""
+        metadata = self.column(self.layout.columns.metadata)
+        if self.catalog.key_order is None:
+            return sql.SQL("{}::text").format(metadata)
+        return sql.SQL("coalesce({}::text || chr(10), '') || {}::text").format(
+            self.column(self.catalog.key_order), metadata
         )
 
     @property
@@ -173,13 +183,13 @@ def list_documents(target: Target, filter: Expression | None) -> Statement:
     # As chunk_order_key: one without a number first, then by number (its length, then its digits), then by id.
     return rendered(
         sql.SQL(
-            "SELECT DISTINCT ON (document) {document} AS document, {metadata}::text FROM {table} AS t, "
+            "SELECT DISTINCT ON (document) {document} AS document, {metadata} FROM {table} AS t, "
             "LATERAL ltrim(substring({id} from '#([0-9]+)$'), '0') AS number "
             "WHERE {condition} "
             'ORDER BY document, length(number) NULLS FIRST, number COLLATE "C" NULLS FIRST, {id}'
         ).format(
             document=target.document_id,
-            metadata=target.column(target.layout.columns.metadata),
+            metadata=target.metadata_text,
             table=target.table,
             id=target.id,
             condition=condition.clause,
@@ -288,6 +298,7 @@ def written_columns(target: Target) -> dict[str, str]:
         "metadata": columns.metadata,
         "embedding": columns.embedding,
         "context": target.catalog.context,
+        "key_order": target.catalog.key_order,
     }
     return {part: name for part, name in names.items() if name is not None}
 
@@ -297,7 +308,7 @@ def _names(target: Target) -> sql.Composable:
 
 
 def _types(target: Target) -> dict[str, sql.Composable]:
-    special = {"metadata": sql.SQL("jsonb"), "embedding": target.layout.vector_type}
+    special = {"metadata": sql.SQL("jsonb"), "key_order": sql.SQL("jsonb"), "embedding": target.layout.vector_type}
     return {part: special.get(part, sql.SQL("text")) for part in written_columns(target)}
 
 
@@ -408,8 +419,9 @@ def update_metadata(target: Target, document_id: str, effective: MetadataPatch, 
         sql.SQL(
             "{locked} UPDATE {table} AS t SET {name} = "
             "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || %(changes)s::jsonb) "
-            "- %(removed)s::text[] FROM locked WHERE {key} = locked.key RETURNING {after}"
+            "- %(removed)s::text[]{order} FROM locked WHERE {key} = locked.key RETURNING {after}"
         ).format(
+            order=_patched_order(target),
             locked=_locked(target, sql.SQL("{} = %(document)s::text").format(target.document_id), before),
             table=target.table,
             name=sql.Identifier(columns.metadata),
@@ -421,6 +433,7 @@ def update_metadata(target: Target, document_id: str, effective: MetadataPatch, 
         after.parameters,
         {
             "changes": to_json_text(changes),
+            **({} if target.catalog.key_order is None else {"added": to_json_text(_order_of(changes))}),
             "removed": [key for key, value in effective.items() if value is None],
             "document": document_id,
         },
@@ -532,4 +545,31 @@ def keep_model(target: Target, name: str) -> Statement:
         sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
             target.layout.name, sql.Identifier(target.layout.columns.embedding), sql.Literal(_MODEL_MARK + name)
         )
+    )
+
+
+def _order_of(changes: Mapping[str, JSON]) -> list[Any]:
+    """Return each key of a patch, with the order inside its value where that is not jsonb's."""
+    inside = {key: key_order(value) for key, value in changes.items()}
+    return [key if order is None else [key, order] for key, order in inside.items()]
+
+
+def _patched_order(target: Target) -> sql.Composable:
+    """Return the assignment that keeps the order of keys through a patch: what is there keeps its place."""
+    if target.catalog.key_order is None:
+        return sql.SQL("")
+    return sql.SQL(
+        ", {name} = ("
+        "WITH old AS (SELECT item, place, coalesce(item ->> 0, item #>> '{{}}') AS key "
+        "FROM jsonb_array_elements(coalesce({column}, (SELECT jsonb_agg(to_jsonb(key)) FROM jsonb_object_keys("
+        "CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) AS key), '[]')) "
+        "WITH ORDINALITY AS items (item, place)), "
+        "new AS (SELECT item, place, coalesce(item ->> 0, item #>> '{{}}') AS key "
+        "FROM jsonb_array_elements(%(added)s::jsonb) WITH ORDINALITY AS items (item, place)) "
+        "SELECT coalesce(jsonb_agg(coalesce(new.item, old.item) ORDER BY old.place, new.place), '[]') "
+        "FROM old FULL JOIN new USING (key) WHERE NOT (key = ANY (%(removed)s::text[])))"
+    ).format(
+        name=sql.Identifier(target.catalog.key_order),
+        column=target.column(target.catalog.key_order),
+        metadata=target.column(target.layout.columns.metadata),
     )
