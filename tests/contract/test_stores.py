@@ -34,6 +34,12 @@ class _OnPostgres(VectorStoreContract):
         with psycopg.connect(pg_conninfo, autocommit=True) as connection:
             connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(psycopg.sql.Identifier(cls._schema)))
             yield
+            # One after another: what one statement drops, it locks all at once.
+            names = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s", (cls._schema,)
+            ).fetchall()
+            for (name,) in names:
+                connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(cls._schema, name)))
             connection.execute(psycopg.sql.SQL("DROP SCHEMA {} CASCADE").format(psycopg.sql.Identifier(cls._schema)))
 
     def make_store(self, *, dimension: int, metric: Any) -> PgVectorStore:
