@@ -35,6 +35,13 @@ def test_the_python_blocks_run(page: str) -> None:
     assert run_blocks(page) > 0
 
 
+def test_the_security_page_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`(?:tests/[\w/]*/)?(test_\w+\.py)`", text))
+    assert len(names) > 10
+    assert [name for name in names if not list((ROOT / "tests").rglob(name))] == []
+
+
 def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     run_blocks("README.md")
     printed = capsys.readouterr().out
