@@ -119,7 +119,7 @@ _export(
 _export("retrievers.authorized", "AuthorizedRetriever")
 _export("retrievers.scoped", "ScopedRetriever")
 _export("stores.scoped", "ScopedVectorStore")
-_export("stores.base", "BaseVectorStore")
+_export("stores.base", "Health", "BaseVectorStore")
 _export("stores.memory", "MemoryVectorStore")
 _export("stores.postgres", "PgLexicalVectorStore", "PgVectorColumns", "PgVectorStore")
 _export("stores.qdrant", "QdrantLexicalVectorStore", "QdrantStore")
@@ -472,6 +472,7 @@ if TYPE_CHECKING:
         relevance_score as relevance_score,
     )
     from agora_core.stores.base import BaseVectorStore as BaseVectorStore
+    from agora_core.stores.base import Health as Health
     from agora_core.stores.memory import MemoryVectorStore as MemoryVectorStore
     from agora_core.stores.postgres import (
         PgLexicalVectorStore as PgLexicalVectorStore,

@@ -109,6 +109,7 @@ def test_the_metadata_says_what_was_promised(wheel: Path) -> None:
             "evaluation",
             "plot",
             "opentelemetry",
+            "cli",
             "all",
         ),
     }

@@ -183,6 +183,18 @@ class BaseVectorStore(ABC):
         path, most = check_facets(key, limit)
         return most_frequent(count_facets((record.metadata for record in self.scan(filter)), path).items(), most)
 
+    def check(self) -> Health:
+        """Say whether the store answers, and how many records it holds; never raises, and touches nothing."""
+        try:
+            return Health(True, "the store answers", {}, {"records": self.count()})
+        except Exception as error:
+            # What a backend says may hold an address with a password; its class does not.
+            return Health(False, f"the store does not answer: {type(error).__name__}")
+
+    async def acheck(self) -> Health:
+        """Async twin of `check`."""
+        return await asyncio.to_thread(self.check)
+
     def check_model(self, model: str, *, fills: bool = False) -> None:  # noqa: B027 - a store may remember no model
         """Refuse an embedding model that is not the one that filled this store.
 
