@@ -7,6 +7,7 @@ PYTHON ?= $(shell for candidate in python3.11 python3.12 python3.13 python3.10 p
 	&& echo $$candidate && break; done)
 VENV ?= .venv
 FUZZ_SECONDS ?= 3600
+SOAK_SECONDS ?= 900
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -14,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck bench bench-quality fuzz clean
+.PHONY: help demo test lint format typecheck bench bench-quality fuzz soak clean
 
 help:
 	@echo "make demo           the demo: real documents, four retrievers, two frameworks, offline"
@@ -24,6 +25,7 @@ help:
 	@echo "make bench          speed, written to docs/benchmarks.md"
 	@echo "make bench-quality  relevance on collections of your own: DATA=<folder>"
 	@echo "make fuzz           the randomized comparisons for an hour (FUZZ_SECONDS=3600)"
+	@echo "make soak           many callers, killed sessions and restarts for 15 minutes a store (SOAK_SECONDS=900)"
 	@echo "make clean          remove the environments and caches"
 
 $(BIN)/python:
@@ -71,6 +73,9 @@ bench: $(VENV)/.installed-bench
 bench-quality: $(VENV)/.installed-bench
 	@test -n "$(DATA)" || { echo "give the folder of collections: make bench-quality DATA=<folder>"; exit 1; }
 	@$(BIN)/python -m tests.benchmarks quality "$(DATA)" --write docs/benchmarks.md $(ARGS)
+
+soak: $(VENV)/.installed-dev
+	@$(BIN)/python -m tests.faults.soak --seconds $(SOAK_SECONDS) $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	@end=$$(( $$(date +%s) + $(FUZZ_SECONDS) )); \
