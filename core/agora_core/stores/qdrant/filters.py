@@ -12,6 +12,7 @@ from agora_core.filters.expressions import And, Leaf, Not, Or
 from agora_core.filters.matching import Predicate
 from agora_core.filters.paths import Path
 from agora_core.protocols import AnyFilter
+from agora_core.stores.qdrant.local_mode import judging_filter
 from agora_core.stores.qdrant.numbers import number_parts
 from agora_core.stores.qdrant.payload import FORMAT, FORMAT_KEY, looked_for, number_keys, tokens_key
 
@@ -82,8 +83,8 @@ def qdrant_models() -> Any:
     return require("qdrant_client", extra="qdrant").models
 
 
-def compile_for_qdrant(filter: AnyFilter | None) -> CompiledFilter:
-    """Compile a filter, None meaning none.
+def compile_for_qdrant(filter: AnyFilter | None, *, local: bool = False) -> CompiledFilter:
+    """Compile a filter, None meaning none; for local mode, which has no index, it is a judge of each point.
 
     Raises:
         InvalidFilterError: the filter could not be built.
@@ -96,6 +97,9 @@ def compile_for_qdrant(filter: AnyFilter | None) -> CompiledFilter:
         return NO_FILTER
     if expression == FALSE:
         return CompiledFilter(conjunction([_nothing()]), True, predicate(expression), denies=True)
+    if local:
+        matches = predicate(expression)
+        return CompiledFilter(judging_filter(matches), True, matches)
     compiler = _Compiler()
     condition = compiler.superset(expression)
     return CompiledFilter(

@@ -111,8 +111,8 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
     ) -> Steps[list[Passage]]:
         return self._text(
             self._asked(query, syntax),
-            _scope(filter),
-            compile_for_qdrant(filter),
+            _scope(filter, self._settings.local),
+            compile_for_qdrant(filter, local=self._settings.local),
             check_top_k(top_k),
             check_min_score(min_score),
             check_per_document(per_document),
@@ -165,7 +165,11 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         syntax: Syntax | None,
     ) -> Steps[list[Passage]]:
         asked, vector = self._asked(query, syntax), prepare_embedding(embedding, dimension=self.dimension)
-        most, scope, compiled = check_top_k(top_k), _scope(filter), compile_for_qdrant(filter)
+        most, scope, compiled = (
+            check_top_k(top_k),
+            _scope(filter, self._settings.local),
+            compile_for_qdrant(filter, local=self._settings.local),
+        )
         floor, each = check_min_score(min_score), check_per_document(per_document)
         fetched = max(check_top_k(fetch_top_k, argument="fetch_top_k"), most)
         # Fused once with nothing: a wrong k, weight or fusion is refused before anything is asked.
@@ -189,7 +193,7 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         return hybrid()
 
 
-def _scope(filter: AnyFilter | None) -> CompiledFilter:
+def _scope(filter: AnyFilter | None, local: bool) -> CompiledFilter:
     """Return the part of a filter whose statistics count: that of the views it came through, all records without."""
     scope = None if filter is None else scope_of(filter)
-    return NO_FILTER if scope is None else compile_for_qdrant(scope)
+    return NO_FILTER if scope is None else compile_for_qdrant(scope, local=local)

@@ -1,4 +1,7 @@
-"""What local mode needs to answer the same question alike twice.
+"""What local mode needs to answer the same question alike twice, and soon.
+
+It has no index: a filter is a loop over all points, and inside it one over all values of a list. So it is given a
+condition that holds where our own matching says so, one test a point however long the list is.
 
 qdrant-client's local mode scales every stored vector to length 1 again, in float32 and in place, at every search under
 cosine. A vector whose float32 length is not exactly 1 thereby moves by a rounding step each time, so that equal
@@ -7,10 +10,12 @@ vectors written at different moments get different scores and ties fall at rando
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from agora_core.extras import require
+from agora_core.filters.matching import Predicate
 from agora_core.validation import Float32Array
 
 _MOST_STEPS: Final = 64
@@ -56,3 +61,27 @@ def _neighbour(row: Float32Array) -> Float32Array:
         position += together
         moved[at] = np.nextafter(moved[at], np.copysign(np.float32(2 if missing > 0 else 0), moved[at]))
     return row
+
+
+class _Judge:
+    """Equal to the metadata that a filter matches: local mode compares a point's value with a condition's by `==`."""
+
+    __slots__ = ("_matches",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, matches: Predicate) -> None:
+        self._matches = matches
+
+    def __eq__(self, metadata: object) -> bool:
+        return self._matches(metadata if isinstance(metadata, dict) else {})
+
+
+def judging_filter(matches: Predicate) -> Any:
+    """Return a Filter for local mode that selects the points whose metadata `matches`; it cannot travel."""
+    models = require("qdrant_client", extra="qdrant").models
+    match = models.MatchValue.model_construct(value=_Judge(matches))
+    judged = models.FieldCondition.model_construct(key="metadata", match=match)
+    if not matches({}):
+        return models.Filter.model_construct(must=[judged])
+    empty = models.IsEmptyCondition(is_empty=models.PayloadField(key="metadata"))
+    return models.Filter.model_construct(should=[judged, empty])

@@ -46,7 +46,7 @@ class QdrantStore(QdrantCollection):
     _model: str | None = None
 
     def _upsert(self, records: Iterable[VectorRecord], within: AnyFilter | None) -> Steps[int]:
-        return self._write(prepare_records(records, dimension=self.dimension), _bound(within))
+        return self._write(prepare_records(records, dimension=self.dimension), _bound(within, self._settings.local))
 
     def _write(self, batch: RecordBatch, bound: CompiledFilter | None) -> Steps[int]:
         if not len(batch):
@@ -64,7 +64,11 @@ class QdrantStore(QdrantCollection):
         per_document: int | None,
     ) -> Steps[list[Passage]]:
         vector = prepare_embedding(embedding, dimension=self.dimension)
-        most, floor, compiled = check_top_k(top_k), check_min_score(min_score), compile_for_qdrant(filter)
+        most, floor, compiled = (
+            check_top_k(top_k),
+            check_min_score(min_score),
+            compile_for_qdrant(filter, local=self._settings.local),
+        )
         each = check_per_document(per_document)
         if compiled.denies:
             return _nothing([])
@@ -100,7 +104,11 @@ class QdrantStore(QdrantCollection):
     def _search_many(
         self, embeddings: Iterable[Embedding], top_k: int, filter: AnyFilter | None, min_score: float | None
     ) -> Steps[list[list[Passage]]]:
-        most, floor, compiled = check_top_k(top_k), check_min_score(min_score), compile_for_qdrant(filter)
+        most, floor, compiled = (
+            check_top_k(top_k),
+            check_min_score(min_score),
+            compile_for_qdrant(filter, local=self._settings.local),
+        )
         if isinstance(embeddings, (str, bytes, Mapping)) or not isinstance(embeddings, Iterable):
             raise InvalidArgumentError(f"embeddings must be a list of vectors, got {type(embeddings).__name__}")
         vectors = [
@@ -117,27 +125,29 @@ class QdrantStore(QdrantCollection):
         return found
 
     def _get(self, ids: Sequence[str], within: AnyFilter | None) -> Steps[list[VectorRecord]]:
-        return programs.get(self._settings, check_ids(ids), _bound(within))
+        return programs.get(self._settings, check_ids(ids), _bound(within, self._settings.local))
 
     def _delete(self, ids: Sequence[str], within: AnyFilter | None) -> Steps[int]:
-        return programs.delete(self._settings, check_ids(ids), _bound(within))
+        return programs.delete(self._settings, check_ids(ids), _bound(within, self._settings.local))
 
     def _remove(self, document_id: str, within: AnyFilter | None) -> Steps[int]:
         document = check_id(document_id, argument="document_id")
-        compiled = compile_for_qdrant(within)
+        compiled = compile_for_qdrant(within, local=self._settings.local)
         if compiled.denies:
             return _nothing(0)
         return programs.remove(self._settings, compiled, document)
 
     def _remove_where(self, filter: AnyFilter) -> Steps[int]:
-        compiled = compile_for_qdrant(removal_filter(filter))
+        compiled = compile_for_qdrant(removal_filter(filter), local=self._settings.local)
         return _nothing(0) if compiled.denies else programs.remove(self._settings, compiled)
 
     def _replace_documents(
         self, document_ids: Sequence[str], records: Iterable[VectorRecord], within: AnyFilter | None
     ) -> Steps[int]:
         documents = check_ids(document_ids, argument="document_ids")
-        return self._replace(documents, prepare_records(records, dimension=self.dimension), _bound(within))
+        return self._replace(
+            documents, prepare_records(records, dimension=self.dimension), _bound(within, self._settings.local)
+        )
 
     def _replace(self, documents: list[str], batch: RecordBatch, bound: CompiledFilter | None) -> Steps[int]:
         if len(batch):
@@ -148,7 +158,7 @@ class QdrantStore(QdrantCollection):
 
     def _update_metadata(self, document_id: str, patch: MetadataPatch, within: AnyFilter | None) -> Steps[int]:
         document = check_id(document_id, argument="document_id")
-        effective, bound = validate_patch(patch), _bound(within)
+        effective, bound = validate_patch(patch), _bound(within, self._settings.local)
         if not effective or (bound is not None and bound.denies):
             return _nothing(0)
         return self._patch(document, effective, bound)
@@ -179,7 +189,7 @@ class QdrantStore(QdrantCollection):
         self, document_ids: Sequence[str], digests: bool, within: AnyFilter | None
     ) -> Steps[list[Fingerprint]]:
         documents = check_ids(document_ids, argument="document_ids")
-        bound = None if within is None else compile_for_qdrant(within)
+        bound = None if within is None else compile_for_qdrant(within, local=self._settings.local)
         if not documents or (bound is not None and bound.denies):
             return _nothing([])
         return programs.fingerprints(self._settings, documents, bound, digests=digests)
@@ -188,11 +198,11 @@ class QdrantStore(QdrantCollection):
         return self._read(programs.count, filter, 0)
 
     def _read(self, program: Callable[..., Steps[T]], filter: AnyFilter | None, denied: T) -> Steps[T]:
-        compiled = compile_for_qdrant(filter)
+        compiled = compile_for_qdrant(filter, local=self._settings.local)
         return _nothing(denied) if compiled.denies else program(self._settings, compiled)
 
     def _scan(self, filter: AnyFilter | None) -> Steps[Any]:
-        compiled = compile_for_qdrant(filter)
+        compiled = compile_for_qdrant(filter, local=self._settings.local)
         return _nothing(([], None)) if compiled.denies else self._first_page(compiled)
 
     def _first_page(self, compiled: CompiledFilter) -> Steps[Any]:
@@ -207,12 +217,12 @@ class QdrantStore(QdrantCollection):
 
     def _facets(self, key: str | Sequence[str], filter: AnyFilter | None, limit: int) -> Steps[Facets]:
         path, most = check_facets(key, limit)
-        compiled = compile_for_qdrant(filter)
+        compiled = compile_for_qdrant(filter, local=self._settings.local)
         return _nothing([]) if compiled.denies else programs.facets(self._settings, compiled, path, most)
 
 
-def _bound(within: AnyFilter | None) -> CompiledFilter | None:
-    return None if within is None else compile_for_qdrant(within)
+def _bound(within: AnyFilter | None, local: bool) -> CompiledFilter | None:
+    return None if within is None else compile_for_qdrant(within, local=local)
 
 
 def _nothing(answer: T) -> Steps[T]:

@@ -46,6 +46,20 @@ def test_native_filter_says_the_same_or_selects_more(metadata: Any, filter: Any)
         assert selects(compiled, metadata)
 
 
+@given(generated.metadata, generated.filters)
+def test_local_mode_judges_by_our_own_matching(metadata: Any, filter: Any) -> None:
+    """Local mode loops over the values of a list for every point: 8.5 s for 1,000 values on 3,000 points."""
+    compiled = compile_for_qdrant(filter, local=True)
+    expected = matches_filter(metadata, filter)
+    assert compiled.exact
+    payload = point_payload("r#0", "text", None, metadata)
+    assert selects(compiled, metadata) is expected
+    assert check_filter(compiled.own, payload, "r", {}) is expected
+    # Written by somebody else, or marked while it is being changed: judged by whoever reads it.
+    unmarked = {key: value for key, value in payload.items() if key != "agora"}
+    assert compiled.tokens is None or check_filter(compiled.candidates, unmarked, "r", {})
+
+
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.title)
 def test_the_truth_table_holds_natively(topic: Topic) -> None:
     for record, filter in topic.pairs():
