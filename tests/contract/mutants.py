@@ -1,6 +1,7 @@
-"""Break the filter compilers on purpose, one way at a time, and see that the proof catches each.
+"""Break filters, scopes, hooks and the block on purpose, one way at a time, and see that the proof catches each.
 
-Run with `python -m tests.contract.mutants` (some minutes): it works on a copy and prints one line a mutant.
+Run with `python -m tests.contract.mutants [word ...]` (some minutes): it works on a copy and prints one line a mutant,
+of those that hold one of the words where any is given.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ STORES = "core/agora_core/stores/"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file, and the tests (by pytest's -k) that should notice."""
+    """One change of one file, and the tests (by pytest's -k, in the files `where`) that should notice."""
 
     what: str
     path: str
     old: str
     new: str
     tests: str
+    where: str = "tests/contract/test_stores.py"
 
 
 MEMORY, POSTGRES, QDRANT = "TestMemoryStore", "TestPostgresStore", "TestQdrantStore"
@@ -56,8 +58,8 @@ MUTANTS = (
     Mutant(
         "memory: match-any forgets the members of lists",
         "core/agora_core/metadata_index/index.py",
-        "entries += map(index.member, literals)",
-        "pass",
+        "index.entries(lookup))",
+        "[e for e in index.entries(lookup) if e not in index.members.values()])",
         MEMORY,
     ),
     Mutant(
@@ -70,8 +72,8 @@ MUTANTS = (
     Mutant(
         "postgres: a token of a list or object is taken for its value",
         STORES + "postgres/tokens.py",
-        'return literal.type not in ("array", "object")',
-        "return True",
+        "says_all = lookup.exact and not lookup.has_compounds",
+        "says_all = lookup.exact",
         POSTGRES,
     ),
     Mutant(
@@ -83,16 +85,16 @@ MUTANTS = (
     ),
     Mutant(
         "postgres: comparisons forget the type",
-        STORES + "postgres/conditions.py",
-        "(jsonb_typeof({value}) = 'number' AND {value} {operator} {other}::jsonb)",
-        "({value} {operator} {other}::jsonb)",
+        FILTERS + "operators.py",
+        "(jsonb_typeof({{value}}) = 'number' AND {{value}} {symbol} {{bound}})",
+        "({{value}} {symbol} {{bound}})",
         POSTGRES,
     ),
     Mutant(
         "postgres: case is folded on one side only",
-        STORES + "postgres/conditions.py",
-        'text = sql.SQL("translate({}, {}::text, {}::text)").format(text, self.bind(folded), self.bind(into))',
-        "self.bind(folded), self.bind(into)",
+        FILTERS + "operators.py",
+        'value = f"translate({value}, {{folded}}, {{into}})"',
+        'value = f"translate({value}, {{folded}}, {{folded}} || {{into}})"',
         POSTGRES,
     ),
     Mutant(
@@ -100,35 +102,216 @@ MUTANTS = (
         STORES + "qdrant/filters.py",
         "return self.superset(node.child, negated=not negated, depth=depth)",
         "return self.superset(node.child, negated=negated, depth=depth)",
-        QDRANT,
+        "native or truth or range or widened",
+        "tests/unit/stores/qdrant/test_filters.py",
     ),
     Mutant(
         "qdrant: what may match is taken for what matches",
         STORES + "qdrant/filters.py",
         "        self.exact = False\n        # The condition",
         "        # The condition",
-        QDRANT,
+        "native or truth or range or widened",
+        "tests/unit/stores/qdrant/test_filters.py",
     ),
     Mutant(
         "qdrant: equality looks into lists",
         STORES + "qdrant/filters.py",
-        "return self._any(node, [exact_token(path, node.literal)]), True",
-        "return self._any(node, [exact_token(path, node.literal), member_token(path, node.literal)]), True",
-        QDRANT,
+        "tokens = looked_for(node.path, lookup)",
+        "tokens = [t for one in looked_for(node.path, lookup) for t in (one, '~' + one[1:])]",
+        "exact_token or native or truth",
+        "tests/unit/stores/qdrant/test_filters.py",
     ),
     Mutant(
         "qdrant: integers beyond 2^53 are compared as floats",
         STORES + "qdrant/numbers.py",
         "        rest = value - int(base)\n",
         "",
-        QDRANT,
+        "native or truth or range or widened",
+        "tests/unit/stores/qdrant/test_filters.py",
     ),
     Mutant(
         "all: an empty list matches everything",
-        FILTERS + "build.py",
-        "tuple(dict.fromkeys(entry))) if entry else FALSE",
-        "tuple(dict.fromkeys(entry))) if entry else TRUE",
+        FILTERS + "expressions.py",
+        "            return FALSE\n        children[Leaf",
+        "            return TRUE\n        children[Leaf",
         "test_deny_answers_nothing",
+    ),
+    Mutant(
+        "operators: starts_with looks anywhere, on the server",
+        FILTERS + "operators.py",
+        'sql=_text_sql("starts_with({text}, {needle})")',
+        'sql=_text_sql("strpos({text}, {needle}) > 0")',
+        POSTGRES,
+    ),
+    Mutant(
+        "operators: starts_with looks anywhere, in its meaning",
+        FILTERS + "operators.py",
+        "text.of(value).startswith(text.text)",
+        "text.text in text.of(value)",
+        "",
+        "tests/unit/filters",
+    ),
+    Mutant(
+        "operators: a bool is found among numbers",
+        FILTERS + "literals.py",
+        '    if kind == "boolean":\n        return ("boolean", value)\n',
+        "",
+        "",
+        "tests/unit/filters",
+    ),
+    Mutant(
+        "postgres: a long list forgets what its tokens do not say",
+        STORES + "postgres/conditions.py",
+        "return hashed.format(self.tokens, parameter), looked_for.says_all",
+        "return hashed.format(self.tokens, parameter), True",
+        POSTGRES,
+    ),
+    Mutant(
+        "postgres: a long list is asked the other way round",
+        STORES + "postgres/conditions.py",
+        "WHERE token = ANY ({}::text[]))",
+        "WHERE token <> ALL ({}::text[]))",
+        POSTGRES,
+    ),
+    Mutant(
+        "mapping: operators of other systems are taken for data",
+        FILTERS + "foreign.py",
+        "if names and all(",
+        "if not names and all(",
+        "operators",
+        "tests/unit/test_hostile_filters.py",
+    ),
+    Mutant(
+        "mapping: operators are looked for on the first level only",
+        FILTERS + "foreign.py",
+        "            pending += [(item, depth + 1) for item in inner.values()]\n",
+        "",
+        "operators",
+        "tests/unit/test_hostile_filters.py",
+    ),
+    Mutant(
+        "deny: nothing is told as everything is",
+        STORES + "qdrant/filters.py",
+        "return CompiledFilter(conjunction([_nothing()]), True",
+        "return CompiledFilter(None, True",
+        "nothing",
+        "tests/unit/stores/qdrant/test_filters.py",
+    ),
+    Mutant(
+        "deny: an empty list of alternatives is left to the server",
+        STORES + "qdrant/filters.py",
+        "return None if isinstance(node, And) is not negated else _nothing()",
+        "return self._models.Filter(should=[])",
+        "nothing",
+        "tests/unit/stores/qdrant/test_filters.py",
+    ),
+    Mutant(
+        "local mode: what has no metadata is not judged",
+        STORES + "qdrant/local_mode.py",
+        "if not matches({}):",
+        "if matches:",
+        QDRANT,
+    ),
+    Mutant(
+        "facets: rows that are gone still count",
+        STORES + "memory/store.py",
+        "if rows is not None or table.dead_count:",
+        "if rows is not None:",
+        "facets",
+        "tests/unit/stores/test_memory_facets.py",
+    ),
+    Mutant(
+        "facets: a member counts as often as it stands in a list",
+        STORES + "facets.py",
+        "iter(dict.fromkeys(map(facet_text, value)))",
+        "map(facet_text, value)",
+        "facets",
+        "tests/unit/stores/test_memory_facets.py",
+    ),
+    Mutant(
+        "facets: a scope is left out",
+        STORES + "scoped.py",
+        "self._port.facets(key, filter=self._narrow(filter), limit=limit)",
+        "self._port.facets(key, filter=filter, limit=limit)",
+        "facets and Memory",
+    ),
+    Mutant(
+        "scope: only the outermost view is told",
+        STORES + "scoped.py",
+        "return compile_filter(self._scope if behind is None else conjoin(behind, self._scope))",
+        "return compile_filter(self._scope)",
+        "",
+        "tests/contract/test_walls.py tests/unit/test_ingestion.py",
+    ),
+    Mutant(
+        "scope: reads by id go around it",
+        STORES + "scoped.py",
+        'self._port.get(self._kept_ids(ids, "ids"), within=self._narrow(within))',
+        'self._port.get(self._kept_ids(ids, "ids"), within=within)',
+        MEMORY,
+    ),
+    Mutant(
+        "scope: removals by document go around it",
+        STORES + "scoped.py",
+        'self._port.remove(self._kept(document_id, "document_id"), within=self._narrow(within))',
+        'self._port.remove(self._kept(document_id, "document_id"), within=within)',
+        MEMORY,
+    ),
+    Mutant(
+        "hooks: a scope function that returns None bounds nothing",
+        STORES + "run_scope.py",
+        "        return frozen_filter(filter)\n",
+        "        return frozen_filter({} if filter is None else filter)\n",
+        "",
+        "tests/unit/langchain_agora/test_vectorstore_scope.py",
+    ),
+    Mutant(
+        "hooks: retrieval_filter that returns None retrieves everything",
+        "core/agora_core/inject/injector.py",
+        "        return frozen_filter(bound)\n",
+        "        return frozen_filter({} if bound is None else bound)\n",
+        "",
+        "tests/unit/inject/test_injector.py",
+    ),
+    Mutant(
+        "hooks: a missing actor is asked for as None",
+        "core/agora_core/inject/injector.py",
+        "            if actor is UNSET:\n",
+        "            if False:\n",
+        "",
+        "tests/unit/inject/test_injector.py",
+    ),
+    Mutant(
+        "namespace: ids are kept as they are shown",
+        STORES + "namespaces.py",
+        'return f"{self.prefix}{key}"',
+        "return key",
+        "",
+        "tests/contract/test_walls.py",
+    ),
+    Mutant(
+        "authorized: an id that was not asked for is taken",
+        "core/agora_core/retrievers/authorized.py",
+        "if not isinstance(key, str) or key not in asked:",
+        "if not isinstance(key, str):",
+        "",
+        "tests/unit/retrievers/test_authorized.py",
+    ),
+    Mutant(
+        "block: a passage's text is not judged",
+        "core/agora_core/inject/block.py",
+        "    return _escaped(text, [*fences_in(text), *items])\n",
+        "    return text\n",
+        "",
+        "tests/unit/inject/test_block.py",
+    ),
+    Mutant(
+        "block: a source may end its parenthesis",
+        "core/agora_core/inject/block.py",
+        "return _escaped(label, [*fences_in(label), *early, *items])",
+        "return _escaped(label, [*fences_in(label), *items])",
+        "",
+        "tests/unit/inject/test_block.py",
     ),
 )
 
@@ -143,9 +326,10 @@ def run(mutant: Mutant) -> bool:
         if source.count(mutant.old) != 1:
             raise SystemExit(f"{mutant.what}: its place is found {source.count(mutant.old)} times in {mutant.path}")
         path.write_text(source.replace(mutant.old, mutant.new), encoding="utf-8")
-        chosen = mutant.tests if mutant.tests.startswith("test_") else f"{mutant.tests} and (means or patch or scope)"
+        laws = f"{mutant.tests} and (means or patch or scope)"
+        chosen = laws if mutant.tests in (MEMORY, POSTGRES, QDRANT) else mutant.tests
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", "tests/contract/test_stores.py", "-k", chosen],
+            [sys.executable, "-m", "pytest", "-q", "-x", *mutant.where.split(), "-k", chosen],
             cwd=copy,
             env={**os.environ, "PYTHONPATH": ""},
             capture_output=True,
@@ -158,13 +342,14 @@ def run(mutant: Mutant) -> bool:
 
 
 def main() -> None:
-    caught = 0
-    for mutant in MUTANTS:
+    caught, words = 0, sys.argv[1:]
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.what for word in words)]
+    for mutant in chosen:
         noticed = run(mutant)
         caught += noticed
         print(f"{'caught' if noticed else 'MISSED'}  {mutant.what}", flush=True)
-    print(f"{caught} of {len(MUTANTS)} mutants caught")
-    sys.exit(caught != len(MUTANTS))
+    print(f"{caught} of {len(chosen)} mutants caught")
+    sys.exit(caught != len(chosen))
 
 
 if __name__ == "__main__":
