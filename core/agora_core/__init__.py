@@ -120,7 +120,7 @@ _export("retrievers.authorized", "AuthorizedRetriever")
 _export("retrievers.scoped", "ScopedRetriever")
 _export("stores.scoped", "ScopedVectorStore")
 _export("stores.base", "Health", "BaseVectorStore")
-_export("stores.memory", "MemoryVectorStore")
+_export("stores.memory", "MemoryLexicalVectorStore", "MemoryVectorStore")
 _export("stores.postgres", "PgLexicalVectorStore", "PgVectorColumns", "PgVectorStore")
 _export("stores.qdrant", "QdrantLexicalVectorStore", "QdrantStore")
 _export("keyword", "Tokenizer", "get_tokenizer", "suggest_tokenizer")
@@ -473,6 +473,7 @@ if TYPE_CHECKING:
     )
     from agora_core.stores.base import BaseVectorStore as BaseVectorStore
     from agora_core.stores.base import Health as Health
+    from agora_core.stores.memory import MemoryLexicalVectorStore as MemoryLexicalVectorStore
     from agora_core.stores.memory import MemoryVectorStore as MemoryVectorStore
     from agora_core.stores.postgres import (
         PgLexicalVectorStore as PgLexicalVectorStore,

@@ -169,7 +169,7 @@ class KeywordPort:
         self._store = store.store
         # The index may serve others too: what bounds the writes to the store bounds those to it.
         self._within = store.scope()
-        if self._within is None and getattr(keyword, "backed_by", store) is None:
+        if self._within is None and getattr(keyword, "backed_by", store) is None and store.offers("get"):
             # An index that can ask a store what is true is told of it; a view would be one tenant's.
             setattr(keyword, "backed_by", store.store)  # noqa: B010 - any object with the attribute serves
         self._add = Method(keyword, "add")

@@ -215,6 +215,9 @@ class UnicodeTokenizer:
         """Return the terms of a query: pairs, and single characters only where one stands alone."""
         return self._terms(text, single=False)
 
+    def __reduce__(self) -> tuple[type[UnicodeTokenizer], tuple[()]]:
+        return type(self), ()
+
     def __repr__(self) -> str:
         return "UnicodeTokenizer()"
 
@@ -315,21 +318,16 @@ def _identifier_terms(word: str) -> tuple[str, ...]:
     word = word.strip("_")
     if word.isalpha() and (word.islower() or word[1:].islower()):
         return (_folded(word),)
-    cuts, kinds, before = [0], "", ""
-    for place, character in enumerate(word):
-        # A mark is of the kind of its letter; an underscore is a part that is left out.
-        kind = "_" if character == "_" else _kind(character) or before
-        if kind != before and place and not (before == "A" and kind in "ax") and before + kind not in _JOINED:
-            cuts.append(place)
-        kinds, before = kinds + kind, kind
-    cuts += [match.start() + 1 for match in _CAPITAL.finditer(kinds)]
+    # Marks are passed over: they go with their letter.
+    kinds = [(place, "_" if letter == "_" else _kind(letter)) for place, letter in enumerate(word)]
+    based = [(place, kind) for place, kind in kinds if kind]
+    found = _BOUNDARY.finditer("".join(kind for _, kind in based))
+    cuts = [0, *(based[match.start()][0] for match in found if 0 < match.start() < len(based))]
     if len(cuts) == 1:
         return (_folded(word),) if word else ()
-    parts = [word[low:high] for low, high in pairwise([*sorted(set(cuts)), len(word)])]
+    parts = [word[low:high] for low, high in pairwise([*cuts, len(word)])]
     return _folded(word), *(_folded(part) for part in parts if part[0] != "_")
 
 
 # Letters of a script without capitals part from nothing but digits and underscores.
-_JOINED: Final = frozenset(("ax", "xa", "Ax", "xA"))
-# The last capital before a small letter, where capitals stand before it: "HTTPServer".
-_CAPITAL: Final = re.compile("A(?=Aa)")
+_BOUNDARY: Final = re.compile("(?<=a)(?=A)|(?<=A)(?=Aa)|(?<=[aAx])(?=0)|(?<=0)(?=[aAx])|(?=_)|(?<=_)")

@@ -187,6 +187,21 @@ class BM25Index:
             self.lengths[: self.rows][taken].astype(np.int64),
         )
 
+    def renumber(self, moved: Int32Array) -> None:
+        """Give the rows new numbers in the same order: row `r` is now `moved[r]`, or gone where that is -1.
+
+        Those that go hold nothing. No reader may run.
+        """
+        known = len(self.vocabulary.words)
+        blocks = self.postings.rewritten_with(NOTHING.terms, NOTHING.texts, NOTHING.frequencies, known=known, dead=None)
+        for block in blocks:
+            block.rows[:] = moved[block.rows]
+        self.postings.install_all(blocks)
+        kept = np.flatnonzero(moved >= 0)
+        self._distinct = [self._distinct[row] for row in kept.tolist()]
+        self.lengths, self.taken = self.lengths[kept], self.taken[kept]
+        self._free = []
+
     def fill(self, columns: IndexColumns) -> None:
         """Take over checked columns; the index must be empty."""
         for word in columns.words:

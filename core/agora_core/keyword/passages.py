@@ -81,6 +81,10 @@ class PassageTable:
         self._documents: dict[str, int | list[int]] = {}
         self._index = MetadataIndex(self.metadata)
 
+    def indexed_text(self, row: int) -> str:
+        """Return what of a row is analysed."""
+        return indexed_text(self.texts[row], self.contexts[row])
+
     def put(self, rows: Sequence[int], batch: TextBatch) -> None:
         """Write a batch to its rows: those of the same ids, free ones, or new ones in ascending order at the end."""
         first = len(self.ids)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.archives import reading_archive
+from agora_core.archives import check_version, reading_archive, writing_file
 from agora_core.errors import InvalidArgumentError
 from agora_core.keyword.analysis import AnyTokenizer, passage_terms, query_terms
 from agora_core.keyword.index import IndexColumns
 from agora_core.keyword.passages import TextBatch, prepare_texts
+from agora_core.keyword.registry import resolve_tokenizer
 from agora_core.records import JSON, ChunkRecord
 
 _FORMAT: Final = "agora-keyword-index"
@@ -36,16 +34,77 @@ _SAMPLED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class SavedIndex:
-    """What a file holds. `fingerprint` tells whether a tokenizer gives the terms that the columns were made of."""
+class SavedText:
+    """A text index in a file. `fingerprint` tells whether a tokenizer gives the terms the columns were made of."""
 
     k1: float
     b: float
     tokenizer: str | None
     config: dict[str, JSON]
     fingerprint: str
-    batch: TextBatch
     columns: IndexColumns
+    syntax: str = "plain"
+
+    def head(self) -> dict[str, JSON]:
+        """Return all but the columns, as JSON.
+
+        Raises:
+            InvalidArgumentError: the tokenizer's config is not JSON.
+        """
+        head = {name: getattr(self, name) for name in _HEAD_FIELDS}
+        try:
+            json.dumps(head, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(f"tokenizer.config must be JSON to be saved: {error}") from error
+        return head
+
+    @classmethod
+    def from_head(cls, head: Any, columns: IndexColumns) -> SavedText:
+        """Return what `head` gave, checked.
+
+        Raises:
+            InvalidArgumentError: the tokenizer is not named.
+        """
+        if not isinstance(head["tokenizer"], (str, type(None))) or not isinstance(head["config"], dict):
+            raise InvalidArgumentError("the head does not name a tokenizer")
+        return cls(columns=columns, **{name: head[name] for name in _HEAD_FIELDS if name in head})
+
+
+_HEAD_FIELDS: Final = ("k1", "b", "tokenizer", "config", "fingerprint", "syntax")
+
+
+def saved_text(
+    tokenizer: AnyTokenizer, k1: float, b: float, texts: Sequence[str], columns: IndexColumns, *, syntax: str
+) -> SavedText:
+    """Return a text index as it is saved; `texts` are what was indexed, of which the first are looked at."""
+    name, config = tokenizer_identity(tokenizer)
+    return SavedText(k1, b, name, config, fingerprint(tokenizer, texts), columns, syntax)
+
+
+def resolve_saved_tokenizer(
+    saved: SavedText, tokenizer: AnyTokenizer | str | None, texts: Sequence[str]
+) -> tuple[AnyTokenizer, bool]:
+    """Return the tokenizer to open a saved index with, and whether it gives the terms that are saved.
+
+    Where it does not, a newer stemmer or Unicode table stands behind the same name: the texts must be counted again.
+
+    Raises:
+        InvalidArgumentError: the tokenizer is not the saved one, or has no name and was not given.
+    """
+    if tokenizer is None and saved.tokenizer is None:
+        raise InvalidArgumentError(
+            "tokenizer must be given: the index was saved with one that has no name; pass the same one"
+        )
+    given = resolve_tokenizer(saved.tokenizer if tokenizer is None else tokenizer)
+    if tokenizer_identity(given) != (saved.tokenizer, saved.config):
+        raise InvalidArgumentError(
+            f"tokenizer must be the one the index was saved with, {saved.tokenizer!r} {saved.config!r}, "
+            f"got {tokenizer_identity(given)!r}; pass that one, or build the index anew"
+        )
+    same = fingerprint(given, texts) == saved.fingerprint
+    if not same and saved.tokenizer is None:
+        raise InvalidArgumentError("tokenizer gives other terms than the one the index was saved with; pass that one")
+    return given, same
 
 
 def tokenizer_identity(tokenizer: AnyTokenizer) -> tuple[str | None, dict[str, JSON]]:
@@ -61,86 +120,57 @@ def fingerprint(tokenizer: AnyTokenizer, texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
 
-def write_index(path: str | os.PathLike[str], saved: SavedIndex) -> None:
-    """Write an index to `path`, through a file beside it that takes its place when all is written.
+def write_columns(archive: zipfile.ZipFile, columns: IndexColumns, *, prefix: str = "") -> None:
+    """Write the columns of an index into an archive."""
+    words = json.dumps(columns.words, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    archive.writestr(prefix + _WORDS, words)
+    for column in _ARRAYS:
+        with archive.open(f"{prefix}{column}.npy", "w", force_zip64=True) as member:
+            np.lib.format.write_array(member, getattr(columns, column), allow_pickle=False)
+
+
+def read_columns(archive: zipfile.ZipFile, *, prefix: str = "") -> IndexColumns:
+    """Read the columns of an index, unchecked."""
+    words = json.loads(archive.read(prefix + _WORDS).decode("utf-8", "surrogatepass"))
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for column in _ARRAYS:
+        with archive.open(f"{prefix}{column}.npy") as member:
+            arrays[column] = np.lib.format.read_array(member, allow_pickle=False)
+    return IndexColumns(words, **arrays)
+
+
+def write_index(path: str | os.PathLike[str], text: SavedText, batch: TextBatch) -> None:
+    """Write an index to `path`; see `writing_file`.
 
     Raises:
         InvalidArgumentError: the tokenizer's config is not JSON.
     """
-    target = Path(path)
-    head = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "k1": saved.k1,
-        "b": saved.b,
-        "tokenizer": saved.tokenizer,
-        "config": saved.config,
-        "fingerprint": saved.fingerprint,
-        "records": len(saved.batch),
-    }
-    try:
-        encoded = json.dumps(head, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"tokenizer.config must be JSON to be saved: {error}") from error
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".partial")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            _write_archive(file, encoded, saved)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _write_archive(file: IO[bytes], head: str, saved: SavedIndex) -> None:
-    batch = saved.batch
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+    head = json.dumps({"format": _FORMAT, "version": _VERSION, **text.head(), "records": len(batch)})
+    with writing_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         archive.writestr(_HEAD, head)
-        archive.writestr(_WORDS, json.dumps(saved.columns.words, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         with archive.open(_RECORDS, "w", force_zip64=True) as member:
             for row in zip(batch.ids, batch.texts, batch.sources, batch.metadata, batch.contexts, strict=True):
                 member.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-        for column in _ARRAYS:
-            with archive.open(f"{column}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, getattr(saved.columns, column), allow_pickle=False)
+        write_columns(archive, text.columns)
 
 
-def read_index(path: str | os.PathLike[str]) -> SavedIndex:
+def read_index(path: str | os.PathLike[str]) -> tuple[SavedText, TextBatch]:
     """Return what a file holds, validated as if it came from a caller.
 
     Raises:
-        InvalidArgumentError: the file is no saved keyword index, or is damaged.
+        InvalidArgumentError: the file is no saved keyword index, is damaged, or is of a newer release.
         FileNotFoundError: there is no such file.
     """
     with reading_archive(path, "keyword index"):
         with zipfile.ZipFile(path) as archive:
-            head = _checked_head(json.loads(archive.read(_HEAD)))
-            words = json.loads(archive.read(_WORDS).decode("utf-8", "surrogatepass"))
+            head = json.loads(archive.read(_HEAD))
+            check_version(head, form=_FORMAT, known=_VERSION, what="keyword index")
+            columns = read_columns(archive)
             with archive.open(_RECORDS) as member:
                 rows = [json.loads(line) for line in member]
-            arrays = {column: _read_array(archive, column) for column in _ARRAYS}
+        text = SavedText.from_head(head, columns)
         batch = prepare_texts(ChunkRecord(*row) for row in rows)
         if not len(batch) == len(rows) == head["records"]:
             raise InvalidArgumentError("an id occurs twice, or a record is missing")
-        columns = IndexColumns(words, **arrays)
         columns.check(len(batch))
-        return SavedIndex(head["k1"], head["b"], head["tokenizer"], head["config"], head["fingerprint"], batch, columns)
-
-
-def _read_array(archive: zipfile.ZipFile, column: str) -> npt.NDArray[Any]:
-    with archive.open(f"{column}.npy") as member:
-        array: npt.NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    return array
-
-
-def _checked_head(head: Any) -> dict[str, Any]:
-    if not isinstance(head, dict) or head.get("format") != _FORMAT:
-        raise InvalidArgumentError("the head does not name the format")
-    if head.get("version") != _VERSION:
-        raise InvalidArgumentError(f"version {head.get('version')!r} is not {_VERSION}, the one this release reads")
-    if not isinstance(head["tokenizer"], (str, type(None))) or not isinstance(head["config"], dict):
-        raise InvalidArgumentError("the head does not name a tokenizer")
-    return head
+        return text, batch

@@ -20,6 +20,10 @@ from agora_core.keyword.ordering import BoolArray, Float32Array, Float64Array, I
 
 RowArray = npt.NDArray[np.intp]
 
+_Sight = tuple["Selection | None", "Selection | None"]
+"""What a search sees: the selection, and the scope whose statistics count."""
+_ALL: Final[_Sight] = (None, None)
+
 # Lists up to this length are scored when first seen; longer ones when they have to be, or are asked for again.
 _EAGER: Final = 4096
 # So few postings are not worth a plan.
@@ -38,12 +42,20 @@ _LEAST_ROUNDED: Final = 1e-3
 class Selection:
     """The rows that a filter lets through; `mask` covers every row. Valid until the next write."""
 
-    __slots__ = ("_rows", "count", "mask")
+    __slots__ = ("_average", "_rows", "count", "mask")
 
     def __init__(self, mask: BoolArray) -> None:
         self.mask = mask
         self.count = int(np.count_nonzero(mask))
         self._rows: Int32Array | None = None
+        self._average: float | None = None
+
+    def average_length(self, lengths: Float64Array) -> float:
+        """Return the mean length of these rows, 1 where all are empty."""
+        if self._average is None:
+            total = float(lengths[self.rows].sum())
+            self._average = total / self.count if total else 1.0
+        return self._average
 
     @property
     def rows(self) -> Int32Array:
@@ -56,10 +68,11 @@ class Selection:
 class TermList:
     """The postings of one term, under one selection; scored when first needed. Valid until the next write."""
 
-    __slots__ = ("_best", "_frequencies", "_pairs", "bound", "rows", "scores", "seen", "weight")
+    __slots__ = ("_best", "_frequencies", "_pairs", "average", "bound", "rows", "scores", "seen", "weight")
 
-    def __init__(self, rows: Int32Array, frequencies: Float32Array, weight: float) -> None:
-        self.rows: Int32Array | RowArray = rows
+    def __init__(self, rows: Int32Array | RowArray, frequencies: Float32Array, weight: float, average: float) -> None:
+        self.rows = rows
+        self.average = average  # the mean length
         self._frequencies = frequencies
         self.weight = weight  # idf (k1 + 1) times its weight in the query: what no score of this term exceeds
         self.bound = weight
@@ -75,7 +88,7 @@ class TermList:
             kept = _selected(rows, selection)
             rows, frequencies = rows[kept], frequencies[kept]
         self.rows = rows.astype(np.intp)
-        self.scores = searcher.term_scores(self.rows, frequencies, self.weight)
+        self.scores = searcher.term_scores(self.rows, frequencies, self.weight, self.average)
         self.bound = float(self.scores.max()) if len(rows) else 0.0
 
     def kth(self, k: int) -> float:
@@ -109,7 +122,7 @@ class TermList:
         if self.scores is not None:
             scores[hit] += self.scores[found]
         else:
-            scores[hit] += searcher.term_scores(rows[hit], self._frequencies[found], self.weight)
+            scores[hit] += searcher.term_scores(rows[hit], self._frequencies[found], self.weight, self.average)
 
 
 def _selected(rows: Int32Array | RowArray, selection: Selection) -> RowArray:
@@ -145,7 +158,7 @@ class Searcher:
     def __init__(self, index: BM25Index, k1: float, b: float) -> None:
         self._index = index
         self._k1, self._b = k1, b
-        self._lists: dict[Selection | None, dict[tuple[int, float], TermList]] = {}
+        self._lists: dict[_Sight, dict[tuple[int, float], TermList]] = {}
         self._cached = 0  # scored postings in there
         self._sums: Float64Array = np.zeros(0, np.float64)  # all zero between uses
 
@@ -156,13 +169,17 @@ class Searcher:
 
     def forget_selections(self) -> None:
         """Drop what was worked out under selections."""
-        self._lists = {None: self._lists[None]} if None in self._lists else {}
+        self._lists = {_ALL: self._lists[_ALL]} if _ALL in self._lists else {}
 
-    def term_scores(self, rows: RowArray, frequencies: Float32Array, weight: float) -> Float64Array:
+    def forget_selection(self, selection: Selection) -> None:
+        """Drop what was worked out under one selection."""
+        self._lists = {sight: lists for sight, lists in self._lists.items() if sight[0] is not selection}
+
+    def term_scores(self, rows: RowArray, frequencies: Float32Array, weight: float, average: float) -> Float64Array:
         """Return weight tf / (tf + k1 (1 - b + b length / average)) for each row."""
         self._cached += len(rows)
         share = self._index.lengths.take(rows)
-        share *= self._k1 * self._b / self._index.average_length
+        share *= self._k1 * self._b / average
         share += self._k1 * (1 - self._b)
         share += frequencies
         np.divide(frequencies, share, out=share)
@@ -173,14 +190,20 @@ class Searcher:
         return share
 
     def search(
-        self, terms: Mapping[str, float], k: int, floor: float | None, selection: Selection | None
+        self,
+        terms: Mapping[str, float],
+        k: int,
+        floor: float | None,
+        selection: Selection | None,
+        scope: Selection | None = None,
     ) -> list[tuple[int, float]]:
         """Return the rows, with their scores, of the k best and of all that tie with the last of these, in no order.
 
         `terms` come with the weights that multiply what they add. Only rows that hold one of them, score at least
-        `floor` and are selected come back.
+        `floor` and are selected come back. With a `scope`, which holds the selection, N, document frequencies and
+        lengths are those of its rows, as if there were no others.
         """
-        lists = self._term_lists(terms, selection)
+        lists = self._term_lists(terms, selection, scope)
         if not lists:
             return []
         needed, others, least = self._plan(lists, k, floor, selection)
@@ -200,11 +223,13 @@ class Searcher:
             rows, scores = rows.take(reached), scores.take(reached)
         return list(zip(rows.tolist(), scores.tolist(), strict=True))
 
-    def _term_lists(self, terms: Mapping[str, float], selection: Selection | None) -> list[TermList]:
+    def _term_lists(
+        self, terms: Mapping[str, float], selection: Selection | None, scope: Selection | None
+    ) -> list[TermList]:
         index = self._index
         if self._cached > max(_LEAST_CACHE, index.postings.live // 4):
             self.forget()
-        cache = self._lists.setdefault(selection, {})
+        cache = self._lists.setdefault((selection, scope), {})
         lists = []
         for term, factor in terms.items():
             number = index.vocabulary.get(term)
@@ -216,8 +241,14 @@ class Searcher:
                 frequency = int(index.document_frequency[number])
                 if not frequency:
                     continue
-                weight = bm25_idf(index.documents, frequency) * (self._k1 + 1) * factor
-                known = cache[number, factor] = TermList(*index.postings.read(number), weight)
+                rows, frequencies = index.postings.read(number)
+                documents, average = index.documents, index.average_length
+                if scope is not None:
+                    kept = _selected(rows, scope)
+                    rows, frequencies, frequency = rows[kept], frequencies[kept], len(kept)
+                    documents, average = scope.count, scope.average_length(index.lengths)
+                weight = bm25_idf(documents, frequency) * (self._k1 + 1) * factor
+                known = cache[number, factor] = TermList(rows, frequencies, weight, average)
             lists.append(known)
         return lists
 

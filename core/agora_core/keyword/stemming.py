@@ -57,6 +57,9 @@ class SnowballTokenizer:
         words = self._words.query(text)
         return self._stem([word for word in words if word not in self._stop] or words)
 
+    def __reduce__(self) -> tuple[type[SnowballTokenizer], tuple[str]]:
+        return type(self), (self.name,)
+
     def __repr__(self) -> str:
         return f"SnowballTokenizer({self.name!r})"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from agora_core.calling import given
-from agora_core.errors import MissingExtraError
-from agora_core.protocols import EmbeddingProvider
+from agora_core.errors import InvalidArgumentError, MissingExtraError
+from agora_core.protocols import EmbeddingProvider, is_lexical_vector_store
 from agora_core.records import IngestDocument
 from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.hybrid import HybridRetriever
@@ -94,34 +94,43 @@ def memory(
     Args:
         embedder: an embedder, or a function without arguments that makes one.
         documents: cut by `chunk_size`, `overlap` and `separator` (see `chunk_text`), embedded and stored at first use.
-        store: a store, or a function that makes one, instead of a new `MemoryVectorStore(metric, dimension)`.
+        store: a store, or a function that makes one, instead of a new one in memory.
         metric: of the new store.
         dimension: of the new store; None takes the first record's.
-        full_text: options of a `KeywordRetriever`; given, be it empty, the retriever is the hybrid of both. The
-            analyser is suggested from the first 100 texts, from 20 on, unless `tokenizer` names one. What a given
-            store holds already is put into the index at first use.
+        full_text: options of a `MemoryLexicalVectorStore` (`tokenizer`, `k1`, `b`, `syntax`); given, be it empty, the
+            retriever is the hybrid of both legs. The analyser is suggested from the first 100 texts, from 20 on, unless
+            `tokenizer` names one. A given `store` that searches no texts gets a `KeywordRetriever` of these options
+            beside it, which is filled with what the store holds and backed by it; one that does takes no options.
         hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
     """
 
     def make(coming: Sequence[IngestDocument]) -> Parts:
-        from agora_core.stores.memory import MemoryVectorStore
+        from agora_core.stores.memory import MemoryLexicalVectorStore, MemoryVectorStore
 
         vectors = made(store, having="search") if store is not None else None
-        if vectors is None:
-            vectors = MemoryVectorStore(metric=metric, dimension=dimension)
-        provider = made(embedder, having="embed")
-        dense = EmbeddingRetriever(provider, vectors)
         if full_text is None:
-            return Parts(dense, vectors, provider)
-        from agora_core.retrievers.keyword import KeywordRetriever
-
+            return _dense(
+                MemoryVectorStore(metric=metric, dimension=dimension) if vectors is None else vectors, embedder
+            )
         options = dict(full_text)
+        if vectors is not None and is_lexical_vector_store(vectors):
+            if options:
+                raise InvalidArgumentError(
+                    f"full_text must be empty: {type(vectors).__name__} searches its texts itself; give it the options"
+                )
+            return _both_legs(vectors, embedder, hybrid)
         if "tokenizer" not in options:
             texts = [document.text for document in itertools.islice(coming, _SAMPLE)]
-            if not texts and callable(getattr(vectors, "scan", None)):
+            if not texts and vectors is not None and callable(getattr(vectors, "scan", None)):
                 texts = [record.text for record in itertools.islice(vectors.scan(), _SAMPLE)]
             options["tokenizer"] = suggested_tokenizer(texts)
-        keyword = KeywordRetriever(**options)
+        if vectors is None:
+            lexical = MemoryLexicalVectorStore(metric=metric, dimension=dimension, **options)
+            return _both_legs(lexical, embedder, hybrid)
+        from agora_core.retrievers.keyword import KeywordRetriever
+
+        keyword, provider = KeywordRetriever(**options), made(embedder, having="embed")
+        dense = EmbeddingRetriever(provider, vectors)
         legs = [dense, seen_from(keyword, vectors)]
         return Parts(HybridRetriever(legs, **hybrid_options(hybrid)), vectors, provider, keyword)
 

@@ -10,23 +10,34 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from agora_core.errors import InvalidArgumentError, out_of_scope
-from agora_core.filters import FALSE, TRUE, Expression, compile_filter
+import numpy as np
+
+from agora_core.errors import out_of_scope
+from agora_core.filters import FALSE, TRUE, Expression, compile_filter, scope_of
 from agora_core.filters.matching import Predicate, predicate
-from agora_core.keyword.analysis import AnyTokenizer, query_weights
-from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
+from agora_core.keyword.analysis import AnyTokenizer
+from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1
 from agora_core.keyword.counting import NOTHING
-from agora_core.keyword.index import BM25Index
 from agora_core.keyword.passages import PassageTable, TextBatch, prepare_texts
-from agora_core.keyword.persistence import SavedIndex, fingerprint, read_index, tokenizer_identity, write_index
+from agora_core.keyword.persistence import (
+    read_index,
+    resolve_saved_tokenizer,
+    saved_text,
+    tokenizer_identity,
+    write_index,
+)
+from agora_core.keyword.querying import Syntax, TextQuery, check_syntax, parse_query
 from agora_core.keyword.registry import resolve_tokenizer
-from agora_core.keyword.search import Searcher, Selection
+from agora_core.keyword.search import Selection
+from agora_core.keyword.text_index import TextIndex
 from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
+from agora_core.retrievers.backing import backed_passages, stored_chunks
 from agora_core.retrievers.base import BaseRetriever
-from agora_core.steps import Steps, ask
+from agora_core.steps import Steps, arun, ask, run
 from agora_core.stores.per_document import grow
+from agora_core.stores.ports import StorePort
 from agora_core.validation import check_id, check_ids
 
 _REMEMBERED_FILTERS: Final = 256
@@ -50,7 +61,8 @@ class KeywordRetriever(BaseRetriever):
     A passage scores the sum, over the distinct terms of the query, of sqrt(n) idf tf (k1 + 1) / (tf + k1 (1 - b +
     b length / average length)), with n how often the query holds the term (once under `ascii`), and
     idf = ln(1 + (N - df + 0.5) / (df + 0.5)). N, df and the average count every passage, also those that a filter
-    hides. Only passages that hold a term of the query come back.
+    hides; through a scope (`scoped`) those in it alone, so that no score tells of others. Only passages that hold a
+    term of the query come back.
 
     Safe under threads: a search during a write sees the index as it was before or after it.
 
@@ -59,22 +71,33 @@ class KeywordRetriever(BaseRetriever):
         b: how much long passages are held back, 0 to 1.
         tokenizer: a name for `get_tokenizer` (`unicode` where it is left out, `ascii`, `english`, `german`, ...), or
             any callable from a text to its terms. It serves passages and queries, and is saved with the index.
+        syntax: how queries are read: `plain`, or `web` with `"a phrase"` and `-word`.
+        backed_by: the store that has the last word on every hit. Each is looked up there, within the call's filter:
+            what the store lacks or hides, or whose text holds no term of the query any more, is left out, and the
+            others come back with the store's text and metadata. Ingestion sets it where nothing bounds the store.
 
     Raises:
         InvalidArgumentError: a parameter is outside its range, or the tokenizer is not known.
     """
 
     def __init__(
-        self, *, k1: float = DEFAULT_K1, b: float = DEFAULT_B, tokenizer: AnyTokenizer | str | None = None
+        self,
+        *,
+        k1: float = DEFAULT_K1,
+        b: float = DEFAULT_B,
+        tokenizer: AnyTokenizer | str | None = None,
+        syntax: Syntax = "plain",
+        backed_by: Any = None,
     ) -> None:
-        self.k1, self.b = check_bm25_parameters(k1, b)
-        self._tokenizer = resolve_tokenizer(tokenizer)
-        # Writers queue up at the first lock and do most of their work there; the second guards what searches read.
+        self.syntax = check_syntax(syntax)
+        self.backed_by = backed_by
+        # Writers queue up at the first lock, which keeps table and index from changing between a write's checks and
+        # its end. The second guards what searches read and change: table, index, searcher and `_selections`. Taken
+        # in this order. `_expressions` holds what stays true, and is only ever replaced or added to.
         self._writing = threading.Lock()
         self._lock = threading.Lock()
         self._table = PassageTable()
-        self._index = BM25Index(self._tokenizer)
-        self._searcher = Searcher(self._index, self.k1, self.b)
+        self._text = TextIndex(resolve_tokenizer(tokenizer), k1, b)
         self._selections: dict[Expression, Selection] = {}
         self._expressions: dict[_PlainKey, Expression] = {}
 
@@ -83,13 +106,23 @@ class KeywordRetriever(BaseRetriever):
         return len(self._table.row_of)
 
     def __repr__(self) -> str:
-        name = tokenizer_identity(self._tokenizer)[0] or repr(self._tokenizer)
+        name = tokenizer_identity(self.tokenizer)[0] or repr(self.tokenizer)
         return f"{type(self).__name__}({len(self)} passages, k1={self.k1}, b={self.b}, tokenizer={name})"
 
     @property
     def tokenizer(self) -> AnyTokenizer:
-        """The tokenizer of passages and queries."""
-        return self._tokenizer
+        """The tokenizer of passages and queries; `rebuild` changes it."""
+        return self._text.tokenizer
+
+    @property
+    def k1(self) -> float:
+        """How soon repeats of a term stop counting."""
+        return self._text.k1
+
+    @property
+    def b(self) -> float:
+        """How much long passages are held back."""
+        return self._text.b
 
     # ------------------------------------------------------------------------------------------------- searching
     def _retrieve(
@@ -106,30 +139,53 @@ class KeywordRetriever(BaseRetriever):
         have no upper bound.
         """
 
+        parsed = parse_query(query, self.tokenizer, syntax=self.syntax)
+
         def fetch(count: int) -> Steps[list[Passage]]:
-            search = partial(self._ranked, query, count, filter, min_score)
-            return ask(search, partial(asyncio.to_thread, search))
+            if self.backed_by is None:
+                search = partial(self._ranked, parsed, count, filter, min_score)
+                return ask(search, partial(asyncio.to_thread, search))
+            ids = partial(self._ranked_ids, parsed, min_score)
+            return backed_passages(self.backed_by, ids, parsed, self.tokenizer, count, filter)
 
         return grow(fetch, top_k=top_k, per_document=per_document)
 
-    def _ranked(self, query: str, count: int, filter: AnyFilter | None, floor: float | None) -> list[Passage]:
+    def _ranked(self, query: TextQuery, count: int, filter: AnyFilter | None, floor: float | None) -> list[Passage]:
         expression = None if filter is None else self._compiled(filter)
-        terms = query_weights(self._tokenizer, query)
-        if expression == FALSE or not terms:
+        if expression == FALSE or query.is_blank:
             return []
-        table = self._table
         with self._lock:
+            table = self._table
+            bound = None if expression is None else scope_of(expression)
+            scope = None if bound is None else self._selection(compile_filter(bound))
             selection = None if expression is None or expression == TRUE else self._selection(expression)
             # Only the id decides between equal scores, so nothing after it is ever compared.
             found = [
                 (-score, table.ids[row], table.texts[row], table.sources[row], table.metadata[row])
-                for row, score in self._searcher.search(terms, count, floor, selection)
+                for row, score in self._text.search(query, count, floor, selection, scope, table.indexed_text)
             ]
         ranked = sorted(found) if len(found) <= count else heapq.nsmallest(count, found)
         return [_passage(*columns) for columns in ranked]
 
+    def _ranked_ids(
+        self, query: TextQuery, floor: float | None, count: int, visible: set[str] | None
+    ) -> list[tuple[float, str]]:
+        """Return scores and ids of the best passages, as if there were only those with an id in `visible`."""
+        with self._lock:
+            table, scope = self._table, None
+            if visible is not None:
+                mask = np.zeros(len(self._text.index.taken), np.bool_)
+                mask[[row for key in visible if (row := table.row_of.get(key)) is not None]] = True
+                scope = Selection(mask)
+            found = self._text.search(query, count, floor, scope, scope, table.indexed_text)
+            if scope is not None:
+                self._text.searcher.forget_selection(scope)
+            best = heapq.nsmallest(count, [(-score, table.ids[row]) for row, score in found])
+        return [(-low, key) for low, key in best]
+
     def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
-        yield from ()
+        if self.backed_by is not None:
+            return {record.id for record in (yield from StorePort(self.backed_by).get(ids, within=scope))}
         matches = predicate(compile_filter(scope))
         with self._lock:
             rows = {key: row for key in ids if (row := self._table.row_of.get(key)) is not None}
@@ -152,9 +208,9 @@ class KeywordRetriever(BaseRetriever):
     def _selection(self, expression: Expression) -> Selection:
         selection = self._selections.get(expression)
         if selection is None:
-            if len(self._selections) >= min(_REMEMBERED_FILTERS, _REMEMBERED_ROWS // (self._index.rows + 1) + 4):
+            if len(self._selections) >= min(_REMEMBERED_FILTERS, _REMEMBERED_ROWS // (self._text.index.rows + 1) + 4):
                 self._forget_selections()
-            selection = Selection(self._table.select(expression, self._index.taken))
+            selection = Selection(self._table.select(expression, self._text.index.taken))
             self._selections[expression] = selection
         return selection
 
@@ -189,7 +245,11 @@ class KeywordRetriever(BaseRetriever):
         return self._write(prepare_texts(records), check_ids(document_ids, argument="document_ids"), matches)
 
     def remove(self, ids: str | Iterable[str], *, within: AnyFilter | None = None) -> int:
-        """Remove passages by id, one or several. Return how many there were."""
+        """Do what `delete` does: ids are those of passages. `remove_document` is what a store calls `remove`."""
+        return self.delete(ids, within=within)
+
+    def delete(self, ids: str | Iterable[str], *, within: AnyFilter | None = None) -> int:
+        """Delete passages by id, one or several. Return how many there were."""
         wanted = [check_id(ids)] if isinstance(ids, str) else check_ids(ids)
         matches = _predicate(within)
         with self._writing:
@@ -219,8 +279,8 @@ class KeywordRetriever(BaseRetriever):
         effective, matches = validate_patch(patch), _predicate(within)
         if not effective:
             return 0
-        table = self._table
         with self._writing:
+            table = self._table
             rows = self._inside(table.rows_of(wanted), matches)
             merged = [merge_effective(table.metadata[row], effective) for row in rows]
             _assert_inside([table.ids[row] for row in rows], merged, matches)
@@ -234,9 +294,9 @@ class KeywordRetriever(BaseRetriever):
         return rows if matches is None else [row for row in rows if matches(self._table.metadata[row] or {})]
 
     def _write(self, batch: TextBatch, document_ids: Sequence[str], matches: Predicate | None = None) -> int:
-        index, table = self._index, self._table
         _assert_inside(batch.ids, batch.metadata, matches)
         with self._writing:
+            index, table = self._text.index, self._table
             kept = set(batch.ids) if document_ids else set()
             stale = [row for name in document_ids for row in table.rows_of(name) if table.ids[row] not in kept]
             stale = self._inside(stale, matches)
@@ -262,26 +322,26 @@ class KeywordRetriever(BaseRetriever):
     def _drop(self, rows: Sequence[int]) -> None:
         if not rows:
             return
-        blocks = self._index.prepare((), NOTHING, rows)
+        blocks = self._text.index.prepare((), NOTHING, rows)
         with self._lock:
-            self._index.change((), NOTHING, rows, blocks)
+            self._text.index.change((), NOTHING, rows, blocks)
             self._table.drop(rows)
             self._forget()
         self._tidy()
 
     def _forget(self) -> None:
-        self._searcher.forget()
+        self._text.searcher.forget()
         self._selections.clear()
 
     def _forget_selections(self) -> None:
-        self._searcher.forget_selections()
+        self._text.searcher.forget_selections()
         self._selections.clear()
 
     def _tidy(self) -> None:
         # Folding is worked out beside the searches; they wait only while it is put in place.
-        while (fold := self._index.plan_fold()) is not None:
+        while (fold := self._text.index.plan_fold()) is not None:
             with self._lock:
-                self._index.install(fold)
+                self._text.index.install(fold)
 
     async def aadd(self, records: Iterable[Any], *, within: AnyFilter | None = None) -> int:
         """Async twin of `add`, in a worker thread."""
@@ -297,6 +357,10 @@ class KeywordRetriever(BaseRetriever):
         """Async twin of `remove`, in a worker thread."""
         return await asyncio.to_thread(self.remove, ids, within=within)
 
+    async def adelete(self, ids: str | Iterable[str], *, within: AnyFilter | None = None) -> int:
+        """Async twin of `delete`, in a worker thread."""
+        return await asyncio.to_thread(self.delete, ids, within=within)
+
     async def aremove_document(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Async twin of `remove_document`, in a worker thread."""
         return await asyncio.to_thread(self.remove_document, document_id, within=within)
@@ -304,6 +368,34 @@ class KeywordRetriever(BaseRetriever):
     async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Async twin of `update_metadata`, in a worker thread."""
         return await asyncio.to_thread(self.update_metadata, document_id, patch, within=within)
+
+    def rebuild(self, store: object, *, tokenizer: AnyTokenizer | str | None = None) -> int:
+        """Put everything that a store holds in the place of what is indexed, in one step. Return how many passages.
+
+        Searches answer from the old index until then. What others write to this index meanwhile is lost.
+
+        Args:
+            store: any object with `scan` or `ascan`; of a view, what is in its scope.
+            tokenizer: the new tokenizer; None keeps the one there is.
+
+        Raises:
+            InvalidArgumentError: the tokenizer is not known.
+        """
+        return run(self._rebuild(store, tokenizer))
+
+    async def arebuild(self, store: object, *, tokenizer: AnyTokenizer | str | None = None) -> int:
+        """Async twin of `rebuild`; the texts are counted in a worker thread."""
+        return await arun(self._rebuild(store, tokenizer))
+
+    def _rebuild(self, store: object, tokenizer: AnyTokenizer | str | None) -> Steps[int]:
+        chosen = self.tokenizer if tokenizer is None else resolve_tokenizer(tokenizer)
+        new = KeywordRetriever(k1=self.k1, b=self.b, tokenizer=chosen)
+        add = partial(new.add, (yield from stored_chunks(store)))
+        count: int = yield from ask(add, partial(asyncio.to_thread, add))
+        with self._writing, self._lock:
+            self._table, self._text = new._table, new._text
+            self._selections.clear()
+        return count
 
     # ---------------------------------------------------------------------------------------------------- listing
     def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
@@ -327,9 +419,8 @@ class KeywordRetriever(BaseRetriever):
         Raises:
             InvalidArgumentError: the tokenizer's settings are not JSON.
         """
-        table = self._table
-        name, config = tokenizer_identity(self._tokenizer)
         with self._writing:
+            table = self._table
             rows = [row for row, record_id in enumerate(table.ids) if record_id]
             batch = TextBatch(
                 [table.ids[row] for row in rows],
@@ -338,9 +429,10 @@ class KeywordRetriever(BaseRetriever):
                 [table.metadata[row] for row in rows],
                 [table.contexts[row] for row in rows],
             )
-            columns = self._index.columns()
-        mark = fingerprint(self._tokenizer, batch.indexed_texts())
-        write_index(path, SavedIndex(self.k1, self.b, name, config, mark, batch, columns))
+            columns = self._text.index.columns()
+            text = self._text
+        kept = saved_text(text.tokenizer, text.k1, text.b, batch.indexed_texts(), columns, syntax=self.syntax)
+        write_index(path, kept, batch)
 
     @classmethod
     def load(
@@ -356,29 +448,15 @@ class KeywordRetriever(BaseRetriever):
             InvalidArgumentError: the file is no saved index or is damaged, or the tokenizer is not the saved one.
             FileNotFoundError: there is no such file.
         """
-        saved = read_index(path)
-        if tokenizer is None and saved.tokenizer is None:
-            raise InvalidArgumentError(
-                "tokenizer must be given: the index was saved with one that has no name; pass the same one"
-            )
-        given = resolve_tokenizer(saved.tokenizer if tokenizer is None else tokenizer)
-        if tokenizer_identity(given) != (saved.tokenizer, saved.config):
-            raise InvalidArgumentError(
-                f"tokenizer must be the one the index was saved with, {saved.tokenizer!r} {saved.config!r}, "
-                f"got {tokenizer_identity(given)!r}; pass that one, or build the index anew"
-            )
-        same = fingerprint(given, saved.batch.indexed_texts()) == saved.fingerprint
-        if not same and saved.tokenizer is None:
-            raise InvalidArgumentError(
-                "tokenizer gives other terms than the one the index was saved with; pass that one"
-            )
-        loaded = cls(k1=saved.k1, b=saved.b, tokenizer=given)
+        saved, batch = read_index(path)
+        given, same = resolve_saved_tokenizer(saved, tokenizer, batch.indexed_texts())
+        loaded = cls(k1=saved.k1, b=saved.b, tokenizer=given, syntax=check_syntax(saved.syntax))
         if not same:
-            # A newer stemmer or Unicode table behind the same name: index and queries must agree, so count again.
-            loaded._write(saved.batch, ())
+            # Index and queries must agree, so the texts are counted again.
+            loaded._write(batch, ())
             return loaded
-        loaded._index.fill(saved.columns)
-        loaded._table.put(range(len(saved.batch)), saved.batch)
+        loaded._text.index.fill(saved.columns)
+        loaded._table.put(range(len(batch)), batch)
         return loaded
 
     async def asave(self, path: str | os.PathLike[str]) -> None:

@@ -122,7 +122,7 @@ def test_a_failure_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
     original = saved(tmp_path / "i")
     before = (tmp_path / "i").read_bytes()
     original.add([ChunkRecord("x", "more")])
-    original._tokenizer = Versioned(True, size={1})
+    original._text.tokenizer = Versioned(True, size={1})
     with pytest.raises(InvalidArgumentError):
         original.save(tmp_path / "i")
     assert (tmp_path / "i").read_bytes() == before
@@ -173,7 +173,7 @@ def test_a_damaged_array_is_refused(tmp_path: Path, member: str, values: Any, ki
     [
         ("head.json", b"{}"),
         ("head.json", b"not json"),
-        ("head.json", json.dumps({"format": "agora-keyword-index", "version": 99}).encode()),
+        ("head.json", json.dumps({"format": "agora-keyword-index", "version": "x"}).encode()),
         ("words.json", b'["a", "a"]'),
         ("words.json", b'{"a": 1}'),
         ("records.jsonl", b'["a", "text", null, {"k": NaN}]\n'),

@@ -108,6 +108,7 @@ def test_every_pair_of_a_run_is_found_in_it(text: str) -> None:
         ("getHTTPResponse __init__ _", ["gethttpresponse", "get", "http", "response", "init"]),
         ("ÉcoleNormale Über２", ["écolenormale", "école", "normale", "über2", "über", "2"]),
         ("हिन्दी२", ["हिन्दी२", "हिन्दी", "२"]),
+        ("A\u0300\u0323a x\u0301Y", ["ạ̀a", "x́y", "x́", "y"]),
         ("Hello WORLD I", ["hello", "world", "i"]),
         ("co\u00adoperate", ["cooperate"]),
         ("ﬁnance Ⅻ ① １２", ["finance", "xii", "1", "12"]),

@@ -12,7 +12,7 @@ from agora_core.retrievers import KeywordRetriever
 
 
 def index_of(retriever: KeywordRetriever) -> BM25Index:
-    return retriever._index
+    return retriever._text.index
 
 
 def words(rng: random.Random, fresh: int) -> str:

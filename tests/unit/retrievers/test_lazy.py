@@ -19,7 +19,7 @@ from agora_core import (
     HybridRetriever,
     IngestDocument,
     InvalidArgumentError,
-    KeywordRetriever,
+    MemoryLexicalVectorStore,
     MemoryVectorStore,
     UnsupportedOperationError,
     ingest_documents,
@@ -238,7 +238,8 @@ def test_memory_as_a_hybrid() -> None:
     assert made.retrieve("boat", top_k=1)[0].id == "sea#0"
     parts = made.open()
     assert isinstance(parts.retriever, HybridRetriever)
-    assert isinstance(parts.keyword, KeywordRetriever)
+    assert isinstance(parts.store, MemoryLexicalVectorStore)
+    assert (parts.store.k1, parts.keyword) == (1.2, None)
     assert parts.retriever.fusion == "relative_score"
     assert made.store is parts.store
     assert made.embedder is parts.embedder
@@ -313,9 +314,33 @@ def test_an_analyser_is_suggested_from_twenty_texts_on() -> None:
     def name(count: int, **full_text: Any) -> str:
         documents = [IngestDocument(f"d{n}", text) for n in range(count)]
         made = retrievers.memory(FakeEmbeddingProvider(), iter(documents), full_text=full_text).open()
-        return str(made.keyword.tokenizer.name)
+        return str(made.store.tokenizer.name)
 
     assert (name(19), name(20), name(20, tokenizer="ascii")) == ("unicode", "german", "ascii")
+
+
+def test_full_text_over_a_store_that_searches_texts_itself() -> None:
+    store = MemoryLexicalVectorStore(tokenizer="ascii")
+    made = retrievers.memory(FakeEmbeddingProvider(), DOCUMENTS, store=store, full_text={})
+    assert made.retrieve("boat", top_k=1)[0].id == "sea#0"
+    assert made.open().keyword is None
+    with pytest.raises(InvalidArgumentError, match="full_text must be empty: MemoryLexicalVectorStore searches"):
+        retrievers.memory(FakeEmbeddingProvider(), store=store, full_text={"k1": 1.0}).open()
+
+
+def test_what_the_store_takes_back_no_leg_finds() -> None:
+    """Kind: two copies of a label, of which one is updated."""
+    documents = [IngestDocument(key, f"falcon {key}", None, {"acl": ["all"]}) for key in ("plan", "pay")]
+    prefilled = MemoryVectorStore()
+    ingest_documents(documents, embedder=FakeEmbeddingProvider(), store=prefilled)
+    for made in (
+        retrievers.memory(FakeEmbeddingProvider(), documents, full_text={}),
+        retrievers.memory(FakeEmbeddingProvider(), store=prefilled, full_text={}),
+    ):
+        assert len(made.retrieve("falcon")) == 2
+        made.store.update_metadata("plan", {"acl": ["board"]})
+        made.store.remove("pay")
+        assert made.scoped({"acl": ["all"]}).retrieve("falcon") == []
 
 
 async def test_more_documents_may_follow() -> None:
@@ -323,4 +348,4 @@ async def test_more_documents_may_follow() -> None:
     more = [IngestDocument("more", "zeppelin")]
     assert made.add(more) == 1
     assert await made.aadd(more) == 1
-    assert [p.id for p in made.open().keyword.retrieve("zeppelin")] == ["more#0"]
+    assert [p.id for p in made.store.search_text("zeppelin", top_k=5)] == ["more#0"]

@@ -99,7 +99,7 @@ def test_damage_is_found(store: MemoryVectorStore, tmp_path: Path) -> None:
         ("head.json", b"{}"),
         ("head.json", b"[]"),
         ("head.json", None),
-        ("head.json", json.dumps({**head, "version": 99}).encode()),
+        ("head.json", json.dumps({**head, "version": 0}).encode()),
         ("head.json", json.dumps({**head, "metric": "l1"}).encode()),
         ("head.json", json.dumps({**head, "dimension": 3}).encode()),
         ("records.jsonl", b"".join(lines[:2])),

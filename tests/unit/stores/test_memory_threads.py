@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from agora_core import DimensionMismatchError, MemoryVectorStore, VectorRecord
+from agora_core import DimensionMismatchError, MemoryVectorStore, VectorRecord, document_id_of
 
 CHUNKS = 40
 
@@ -116,13 +120,13 @@ def test_a_search_that_was_overtaken_answers_from_its_moment(store: MemoryVector
 def test_a_search_that_the_first_write_overtakes_is_refused_by_length(monkeypatch: pytest.MonkeyPatch) -> None:
     for call in ("search", "search_many"):
         store = MemoryVectorStore()
-        begin = store._begin
+        begin = store._reading
 
         def late(filter: Any, store: MemoryVectorStore = store, begin: Any = begin) -> Any:
             store.upsert([VectorRecord("a", "", [1.0, 2.0])])
             return begin(filter)
 
-        monkeypatch.setattr(store, "_begin", late)
+        monkeypatch.setattr(store, "_reading", late)
         with pytest.raises(DimensionMismatchError, match="has 3 numbers where the store takes 2"):
             getattr(store, call)([1.0] * 3 if call == "search" else [[1.0] * 3], top_k=1)
 
@@ -158,3 +162,71 @@ def test_no_reading_is_left_behind(store: MemoryVectorStore) -> None:
     with pytest.raises(ValueError, match="mapping"):
         store.search(np.ones(8), top_k=3, filter=3)  # type: ignore[arg-type]
     assert store._readings == []
+
+
+def test_a_patch_beside_searches_is_never_seen_against_their_filter() -> None:
+    """Kind: a list that is changed outside its lock. Each search is answered as the rows were when it began."""
+    store = MemoryVectorStore()
+    store.upsert([VectorRecord(f"d{n}#0", "", [1.0, float(n)], None, {"acl": ["staff"]}) for n in range(40)])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def write(n: int) -> None:
+        store.update_metadata(f"d{n % 40}", {"acl": [("staff", "board")[n // 40 % 2]]})
+
+    def read() -> None:
+        for passage in store.search([1.0, 1.0], top_k=40, filter={"acl": ["staff"]}):
+            assert passage.metadata == {"acl": ["staff"]}
+
+    try:
+        beside(write, read, writes=1500)
+    finally:
+        sys.setswitchinterval(before)
+    assert store._readings == []
+
+
+def test_readings_are_only_changed_under_the_lock() -> None:
+    class Guarded(list[Any]):
+        def append(self, value: Any) -> None:
+            assert guarded._lock.locked()
+            super().append(value)
+
+        def remove(self, value: Any) -> None:
+            assert guarded._lock.locked()
+            super().remove(value)
+
+    guarded = MemoryVectorStore()
+    guarded._readings = Guarded()
+    guarded.upsert([VectorRecord("a", "", [1.0])])
+    assert len(guarded.search([1.0], top_k=1)) == 1
+    assert len(guarded.search_many([[1.0]], top_k=1)[0]) == 1
+
+
+def test_per_document_is_the_whole_ranking_cut() -> None:
+    rng = np.random.default_rng(3)
+    store = MemoryVectorStore()
+    records = [VectorRecord(f"d{rng.integers(8)}#{n}", "", rng.standard_normal(4)) for n in range(400)]
+    store.upsert(records)
+    query = rng.standard_normal(4)
+    whole = store.search(query, top_k=1000)
+    for most in (1, 3):
+        counts: Counter[str] = Counter()
+        kept = []
+        for passage in whole:
+            counts[document_id_of(passage.id)] += 1
+            if counts[document_id_of(passage.id)] <= most:
+                kept.append(passage)
+        for top_k in (1, 8, 20):
+            assert store.search(query, top_k=top_k, per_document=most) == kept[:top_k]
+        floor = kept[4].score
+        assert store.search(query, top_k=20, per_document=most, min_score=floor) == kept[:5]
+
+
+def test_a_copy_shares_nothing() -> None:
+    store = MemoryVectorStore()
+    store.upsert([VectorRecord("a", "", [1.0], None, {"k": [1]})])
+    for again in (copy.deepcopy(store), copy.copy(store), pickle.loads(pickle.dumps(store))):
+        again.remove("a")
+        assert (len(store), len(again)) == (1, 0)
+    assert store.check().ok
+    assert store.check().counts == {"records": 1, "documents": 1}

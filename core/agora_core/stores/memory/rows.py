@@ -227,10 +227,10 @@ class RowTable:
         self.index.update(row, self.metadata[row] or {}, metadata, keys)
         self.metadata[row] = metadata
 
-    def compact(self, room: int) -> None:
+    def compact(self, room: int) -> npt.NDArray[np.int32]:
         """Move the live rows together, into new arrays and lists with `room` for more rows.
 
-        New ones, for a search may still read the old.
+        New ones, for a search may still read the old. Returns the new number of each old row, -1 for those that went.
         """
         alive = self._alive[: len(self.ids)].copy()
         chosen = alive.tolist()
@@ -259,6 +259,7 @@ class RowTable:
                 # Codes were not kept meanwhile.
                 self._measure(start, self._matrix[start : min(start + _BLOCK, len(self.ids))])
         self._view = None
+        return moved
 
     def _move_to(self, capacity: int, kept: IntArray | None = None) -> None:
         """Copy the rows, or the `kept` ones, into arrays of `capacity` rows: a search may still read the old ones."""

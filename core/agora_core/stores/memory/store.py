@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
@@ -19,14 +21,15 @@ from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, 
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord, chunk_order_key, document_id_of
 from agora_core.similarity import check_metric
-from agora_core.stores.base import BaseVectorStore
+from agora_core.stores.base import BaseVectorStore, Health
 from agora_core.stores.facets import check_facets, most_frequent_values
 from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
 from agora_core.stores.memory.codes import wants_codes
-from agora_core.stores.memory.persistence import read_store, write_store
+from agora_core.stores.memory.persistence import SavedStore, read_store, write_store
 from agora_core.stores.memory.reading import Reading, Selections, cheap_key, compiled_key
 from agora_core.stores.memory.rows import IntArray, RowTable
-from agora_core.stores.memory.search import Query, nearest, nearest_many
+from agora_core.stores.memory.search import Query, Ranked, nearest, nearest_many
+from agora_core.stores.per_document import check_per_document
 from agora_core.validation import (
     RecordBatch,
     check_dimension,
@@ -43,6 +46,8 @@ _SCAN_BATCH: Final = 256
 # Marked rows are swept once there are this many, and more than a sixth of the live ones.
 _SWEPT_FROM: Final = 64
 _SWEPT_SHARE: Final = 6
+# A ranking that is cut by document is read to so many times its length at first, and each time that was too short.
+_GROUPED: Final = 16
 
 StoreT = TypeVar("StoreT", bound="MemoryVectorStore")
 
@@ -51,8 +56,8 @@ class MemoryVectorStore(BaseVectorStore):
     """A vector store in the memory of this process; every search is exact.
 
     Scores are summed in float64 over the float32 values that are stored: equal vectors get bit-equal scores, and
-    equal scores are ordered by id. One lock guards the writes. A search takes a snapshot under it and computes
-    without it, so searches run side by side, and each sees the store before a write or after it.
+    equal scores are ordered by id. A search takes a snapshot under a lock and computes without it, so searches run side
+    by side, and each sees the store before a write or after it. Copying and pickling a store copy its records.
 
     Args:
         metric: `cosine` (score `1 - distance`), `l2` (score `-distance`) or `inner` (the inner product).
@@ -79,6 +84,11 @@ class MemoryVectorStore(BaseVectorStore):
         self._dimension: int | None = None
         if dimension is not None:
             self._fix_dimension(check_dimension(dimension))
+        self._quantization: Literal["auto", "none", "int8"] = quantization
+        # Writers queue up at the first lock, which keeps the rows from changing between a write's checks and its end.
+        # The second guards what searches read and change: the table, its index, `_readings`, `_compiled`,
+        # `_selections`, and in subclasses the text index. Taken in this order.
+        self._writing = threading.Lock()
         self._lock = threading.Lock()
         self._readings: list[Reading] = []
         # The embedding model that filled the store, where its embedder has a name.
@@ -116,25 +126,37 @@ class MemoryVectorStore(BaseVectorStore):
         top_k: int,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Passage]:
         """Return the `top_k` matching records of highest score, best first; see `BaseVectorStore.search`.
+
+        `per_document` keeps at most so many passages of one document: what the whole ranking would give, cut that way.
 
         Raises:
             DimensionMismatchError, InvalidEmbeddingError, InvalidFilterError, InvalidArgumentError: an argument is
                 not as described.
         """
-        top_k, floor = check_top_k(top_k), check_min_score(min_score)
+        top_k, floor, most = check_top_k(top_k), check_min_score(min_score), check_per_document(per_document)
         query = Query(prepare_embedding(embedding, dimension=self._dimension))
-        reading = self._begin(filter)
-        try:
-            if not reading.view.count:
-                return []
-            if len(query.narrow) != reading.view.matrix.shape[1]:
-                # The first record was written since, and is of another length: this refuses.
-                prepare_embedding(embedding, dimension=self._dimension)
-            return reading.passages(nearest(reading.searched, query, top_k, reading.rows), floor)
-        finally:
-            self._readings.remove(reading)
+        with self._reading(filter) as reading:
+            return self._nearest(reading, query, top_k, floor, most)
+
+    def _nearest(
+        self, reading: Reading, query: Query, top_k: int, floor: float | None, per_document: int | None
+    ) -> list[Passage]:
+        if not reading.view.count:
+            return []
+        # Where the first record was written since, and is of another length, this refuses.
+        prepare_embedding(query.narrow, dimension=reading.view.matrix.shape[1])
+        asked = top_k if per_document is None else top_k * _GROUPED
+        while True:
+            found = nearest(reading.searched, query, asked, reading.rows)
+            if per_document is None:
+                return reading.passages(found, floor)
+            kept = _of_each_document(found, reading.view.ids, per_document, top_k)
+            if len(kept) == top_k or len(found) < asked or (floor is not None and found[-1][0] < floor):
+                return reading.passages(kept, floor)
+            asked *= _GROUPED
 
     def search_many(
         self,
@@ -159,16 +181,13 @@ class MemoryVectorStore(BaseVectorStore):
             Query(prepare_embedding(value, dimension=self._dimension, where=f"embeddings[{n}]"))
             for n, value in enumerate(embeddings)
         ]
-        reading = self._begin(filter)
-        try:
+        with self._reading(filter) as reading:
             if not queries or not reading.view.count:
                 return [[] for _ in queries]
             for query in queries:
                 prepare_embedding(query.narrow, dimension=reading.view.matrix.shape[1])
             found = nearest_many(reading.searched, queries, top_k, reading.rows)
             return [reading.passages(one, floor) for one in found]
-        finally:
-            self._readings.remove(reading)
 
     async def asearch_many(
         self,
@@ -181,13 +200,36 @@ class MemoryVectorStore(BaseVectorStore):
         """Async twin of `search_many`."""
         return await asyncio.to_thread(self.search_many, embeddings, top_k=top_k, filter=filter, min_score=min_score)
 
-    def _begin(self, filter: AnyFilter | None) -> Reading:
-        """Take a snapshot; whoever began a reading takes it out of `_readings` again."""
+    async def asearch(
+        self,
+        embedding: Embedding,
+        *,
+        top_k: int,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+        per_document: int | None = None,
+    ) -> list[Passage]:
+        """Async twin of `search`."""
+        options: dict[str, Any] = {"top_k": top_k, "filter": filter, "min_score": min_score}
+        return await asyncio.to_thread(self.search, embedding, per_document=per_document, **options)
+
+    @contextlib.contextmanager
+    def _reading(self, filter: AnyFilter | None) -> Iterator[Reading]:
+        """Take a snapshot, which patches keep as it is until it is given back."""
         with self._lock:
-            rows = self._select(filter)
-            reading = Reading(self._table.view(), rows, self._selections.block(self._table, rows))
-            self._readings.append(reading)
-            return reading
+            reading = self._begin(filter)
+        try:
+            yield reading
+        finally:
+            with self._lock:
+                self._readings.remove(reading)
+
+    def _begin(self, filter: AnyFilter | None) -> Reading:
+        """Add a snapshot to `_readings`, whence it is to be removed. The lock is held."""
+        rows = self._select(filter)
+        reading = Reading(self._table.view(), rows, self._selections.block(self._table, rows))
+        self._readings.append(reading)
+        return reading
 
     def _select(self, filter: AnyFilter | None) -> IntArray | None:
         """Return the live rows that match, ascending, or None for all of them. The lock is held."""
@@ -335,7 +377,7 @@ class MemoryVectorStore(BaseVectorStore):
         """Insert the records, replacing those with the same id; see `BaseVectorStore.upsert`."""
         matches = _predicate(within)
         batch = self._prepared(records, matches)
-        with self._lock:
+        with self._writing:
             self._write(batch, [], matches)
         return len(batch)
 
@@ -346,7 +388,7 @@ class MemoryVectorStore(BaseVectorStore):
         documents = check_ids(document_ids, argument="document_ids")
         matches = _predicate(within)
         batch = self._prepared(records, matches)
-        with self._lock:
+        with self._writing:
             stale = [row for document_id in documents for row in self._rows_within(document_id, matches)]
             self._write(batch, stale, matches)
         return len(batch)
@@ -360,7 +402,7 @@ class MemoryVectorStore(BaseVectorStore):
         return batch
 
     def _write(self, batch: RecordBatch, stale: list[int], matches: Predicate | None) -> None:
-        """Append `batch` in place of the rows `stale` and of those with its ids. The lock is held."""
+        """Append `batch` in place of the rows `stale` and of those with its ids. `_writing` is held."""
         table = self._table
         if len(batch):
             dimension = batch.vectors.shape[1]
@@ -375,28 +417,34 @@ class MemoryVectorStore(BaseVectorStore):
                     if not matches(table.metadata[row] or {}):
                         raise out_of_scope(table.ids[row])
             stale = list(dict.fromkeys(stale + replaced)) if stale else replaced
-            if self._dimension is None:
-                self._fix_dimension(dimension)
-                table = self._table
-        if not stale and not len(batch):
-            return
-        table.kill(stale)
-        if len(batch):
-            table.append(batch)
-        self._changed(len(batch))
+        if stale or len(batch):
+            self._change(batch, stale)
 
-    def _changed(self, room: int = 0) -> None:
-        """Follow a write; where rows are swept, there will be `room` for as many new ones beside the next marked."""
-        self._selections.clear()
-        table = self._table
-        most = max(_SWEPT_FROM, len(table) // _SWEPT_SHARE)
-        if table.dead_count > most:
-            table.compact(most + room)
+    def _change(self, batch: RecordBatch | None, stale: list[int]) -> None:
+        """Mark rows as gone and append others. `_writing` is held, and all was checked."""
+        with self._lock:
+            if batch and self._dimension is None:
+                self._fix_dimension(batch.vectors.shape[1])
+            table = self._table
+            table.kill(stale)
+            if batch:
+                table.append(batch)
+            self._selections.clear()
+            self._written()
+            most = max(_SWEPT_FROM, len(table) // _SWEPT_SHARE)
+            if table.dead_count > most:
+                # There will be room for as many new rows beside the next marked ones.
+                self._compacted(table.compact(most + (len(batch) if batch else 0)))
+
+    def _written(self) -> None:
+        """Follow a write in what a subclass keeps beside the rows. The lock is held."""
+
+    def _compacted(self, moved: npt.NDArray[np.int32]) -> None:
+        """Follow the rows to their new numbers."""
 
     def _kill(self, rows: list[int]) -> int:
         if rows:
-            self._table.kill(rows)
-            self._changed()
+            self._change(None, rows)
         return len(rows)
 
     def _rows_within(self, document_id: str, matches: Predicate | None) -> list[int]:
@@ -408,7 +456,7 @@ class MemoryVectorStore(BaseVectorStore):
         """Delete the records with these ids. Return how many there were."""
         wanted = check_ids(ids)
         matches = _predicate(within)
-        with self._lock:
+        with self._writing:
             table = self._table
             rows = [row for record_id in wanted if (row := table.row_of.get(record_id)) is not None]
             return self._kill([row for row in rows if matches is None or matches(table.metadata[row] or {})])
@@ -417,7 +465,7 @@ class MemoryVectorStore(BaseVectorStore):
         """Remove every chunk whose `document_id_of` is `document_id`. Return how many there were."""
         document_id = check_id(document_id, argument="document_id")
         matches = _predicate(within)
-        with self._lock:
+        with self._writing:
             return self._kill(self._rows_within(document_id, matches))
 
     def remove_where(self, filter: AnyFilter) -> int:
@@ -425,8 +473,10 @@ class MemoryVectorStore(BaseVectorStore):
         expression = removal_filter(filter)
         if expression == FALSE:
             return 0
-        with self._lock:
-            return self._kill(self._matching_rows(expression))
+        with self._writing:
+            with self._lock:
+                rows = self._matching_rows(expression)
+            return self._kill(rows)
 
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch the metadata of every chunk of a document; see `BaseVectorStore.update_metadata`."""
@@ -436,7 +486,7 @@ class MemoryVectorStore(BaseVectorStore):
         if not effective:
             return 0
         keys = list(effective)
-        with self._lock:
+        with self._writing, self._lock:
             table = self._table
             rows = self._rows_within(document_id, matches)
             merged = [merge_effective(table.metadata[row], effective) for row in rows]
@@ -451,8 +501,12 @@ class MemoryVectorStore(BaseVectorStore):
                         reading.before.setdefault(row, table.metadata[row])
                 table.set_metadata(row, metadata, keys)
             if rows:
-                self._selections.clear()
+                self._relabelled()
             return len(rows)
+
+    def _relabelled(self) -> None:
+        """Forget what was worked out from the metadata. The lock is held."""
+        self._selections.clear()
 
     def check_model(self, model: str, *, fills: bool = False) -> None:
         """Refuse an embedding model that is not the one that filled this store; see `BaseVectorStore.check_model`."""
@@ -466,6 +520,31 @@ class MemoryVectorStore(BaseVectorStore):
         """Async twin of `check_model`, which waits for nothing."""
         self.check_model(model, fills=fills)
 
+    # Copying, checking ----------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {"options": self._options(), "batch": self._table.batch(), "model": self._model}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["options"])  # type: ignore[misc]
+        self._model = state["model"]
+        self._write(state["batch"], [], None)
+
+    def _options(self) -> dict[str, Any]:
+        """Return what an empty store like this one is made with. The lock is held."""
+        return {"metric": self.metric, "dimension": self._dimension, "quantization": self._quantization}
+
+    def check(self) -> Health:
+        """Say how many records there are; a store in memory is always well."""
+        with self._lock:
+            counts = {"records": len(self._table), "documents": len(self._table.documents)}
+        return Health(ok=True, detail="The store in memory answers.", counts=counts)
+
+    async def acheck(self) -> Health:
+        """Async twin of `check`."""
+        return self.check()
+
     # Keeping --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -476,7 +555,7 @@ class MemoryVectorStore(BaseVectorStore):
         with self._lock:
             batch = self._table.batch()
             dimension, model = self._dimension, self._model
-        write_store(path, metric=self.metric, dimension=dimension, batch=batch, model=model)
+        write_store(path, SavedStore(self.metric, dimension, model, batch))
 
     async def asave(self, path: str | os.PathLike[str]) -> None:
         """Async twin of `save`."""
@@ -495,11 +574,10 @@ class MemoryVectorStore(BaseVectorStore):
             InvalidArgumentError: the file is no saved store, or is damaged.
             FileNotFoundError: there is no such file.
         """
-        metric, dimension, batch, model = read_store(path)
-        store = cls(metric=metric, dimension=dimension, quantization=quantization)
-        store._model = model
-        with store._lock:
-            store._write(batch, [], None)
+        saved = read_store(path)
+        store = cls(metric=saved.metric, dimension=saved.dimension, quantization=quantization)
+        store._model = saved.model
+        store._write(saved.batch, [], None)
         return store
 
     @classmethod
@@ -511,6 +589,20 @@ class MemoryVectorStore(BaseVectorStore):
     ) -> StoreT:
         """Async twin of `load`."""
         return await asyncio.to_thread(cls.load, path, quantization=quantization)
+
+
+def _of_each_document(found: Ranked, ids: list[str], most: int, top_k: int) -> Ranked:
+    """Return the first `top_k` of a ranking, at most so many of each document."""
+    counts: Counter[str] = Counter()
+    kept: Ranked = []
+    for score, row in found:
+        document_id = document_id_of(ids[row])
+        if counts[document_id] < most:
+            counts[document_id] += 1
+            kept.append((score, row))
+            if len(kept) == top_k:
+                break
+    return kept
 
 
 def _predicate(within: AnyFilter | None) -> Predicate | None:
