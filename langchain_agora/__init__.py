@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agora_core.extras import lazy_attributes
 
 if TYPE_CHECKING:
+    from langchain_agora.conversation import condense_question
     from langchain_agora.embeddings import AgoraEmbeddings, LangChainEmbeddingProvider
     from langchain_agora.filters import to_core_filter
     from langchain_agora.inject import InjectContext
@@ -35,6 +36,7 @@ _MODULES = {
     "LangChainRetriever": "retriever",
     "aretrieve_task": "tasks",
     "atask_step": "tasks",
+    "condense_question": "conversation",
     "create_retrieve_tool": "tools",
     "retrieve_task": "tasks",
     "task_step": "tasks",
@@ -55,6 +57,7 @@ __all__ = [
     "LangChainRetriever",
     "aretrieve_task",
     "atask_step",
+    "condense_question",
     "create_retrieve_tool",
     "retrieve_task",
     "task_step",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from llamaindex_agora.access import AccessFilterPostprocessor
     from llamaindex_agora.agent import InjectingFunctionAgent
     from llamaindex_agora.chat_engine import AgoraContextChatEngine
+    from llamaindex_agora.conversation import condense_question
     from llamaindex_agora.embeddings import LlamaIndexEmbeddingProvider
     from llamaindex_agora.filters import to_core_filter
     from llamaindex_agora.inject import InjectContext
@@ -32,6 +33,7 @@ _MODULES = {
     "LlamaIndexEmbeddingProvider": "embeddings",
     "LlamaIndexReranker": "reranker",
     "LlamaIndexRetriever": "retriever",
+    "condense_question": "conversation",
     "to_core_filter": "filters",
 }
 
@@ -48,6 +50,7 @@ __all__ = [
     "LlamaIndexEmbeddingProvider",
     "LlamaIndexReranker",
     "LlamaIndexRetriever",
+    "condense_question",
     "to_core_filter",
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,9 +15,14 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import AsyncBaseTool, ToolOutput
 from llama_index.core.workflow import Context
 
-from agora_core.inject import RetrievalFilter, passages_from_step
+from agora_core.calling import acall_function
+from agora_core.errors import UnsupportedOperationError
+from agora_core.filters import filter_to_json
+from agora_core.filters.literals import canonical_json
+from agora_core.inject import Measure, QueryFrom, RetrievalFilter, passages_from_step
+from agora_core.metadata import UNSET
 from llamaindex_agora.arguments import refuse_unknown
-from llamaindex_agora.inject import InjectContext, fold_into_messages, last_user_text
+from llamaindex_agora.inject import InjectContext, core_filter_hook, last_user_text
 from llamaindex_agora.postprocessor import ActorSource, read_actor
 
 if TYPE_CHECKING:
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 STATE_KEY: Final = "agora_retrieval"
 """The key of the workflow's store under which a turn's retrieval lives, as plain JSON."""
 
+_RUN_KEY: Final = "agora_run"
 _TOOL_CALLS: Final = "current_tool_calls"
 
 
@@ -33,9 +41,10 @@ class InjectingFunctionAgent(FunctionAgent):
 
     The filter is derived and the passages are fetched in one step, whose result is kept in `ctx.store`. So the model
     calls of a turn, and a context that was saved, loaded in another process and resumed, see the same passages and do
-    not retrieve again: nor does a turn that failed and is run again on its context with the same message. A turn that
-    ended leaves nothing to the next. The agents of an AgentWorkflow retrieve each for itself, by its own filter. The
-    retrieval appears in the stream and among the turn's tool calls; the model sees the block only.
+    not retrieve again: nor does a turn that failed and is run again on its context with the same message by the same
+    actor. What was retrieved for one actor is shown to no other, unless that one resumes the very run that waits for
+    an answer. A turn that ended leaves nothing to the next. The agents of an AgentWorkflow retrieve each for itself, by
+    its own filter. The retrieval appears in the stream and among the turn's tool calls; the model sees the block only.
 
     Args:
         retriever: any core retriever.
@@ -43,11 +52,18 @@ class InjectingFunctionAgent(FunctionAgent):
         retrieval_filter: called with the actor of the turn; a raise, or anything but a filter, fails the turn before
             the model is called. None retrieves without a filter.
         min_score: a floor on the retriever's scores; None keeps all.
-        actor: who asks: a function without arguments or a context variable, read when the turn retrieves.
+        actor: who asks: a function without arguments or a context variable, read when a turn begins or is run again.
+            A hook without one fails the turn.
+        query_from: called with the messages, returns the query, for instance `condense_question(llm)`; None asks with
+            the last message of the user.
+        max_chars: the room for the passages in the prompt, see `agora_core.render_context`; None for no bound.
+        measure: the unit of `max_chars`: characters, or a model's token counter.
         kwargs: what `FunctionAgent` takes.
     """
 
     _inject: Any = PrivateAttr()
+    _hook: Any = PrivateAttr()
+    _retriever: Any = PrivateAttr()
     _actor: Any = PrivateAttr()
 
     def __init__(
@@ -58,6 +74,9 @@ class InjectingFunctionAgent(FunctionAgent):
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,
         actor: ActorSource | None = None,
+        query_from: QueryFrom | None = None,
+        max_chars: int | None = None,
+        measure: Measure = len,
         **kwargs: Any,
     ) -> None:
         """Check the arguments; nothing is retrieved yet.
@@ -68,15 +87,24 @@ class InjectingFunctionAgent(FunctionAgent):
         """
         refuse_unknown(type(self), kwargs, also=WORKFLOW_KWARGS)
         super().__init__(**kwargs)
-        self._inject = InjectContext(retriever, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
-        self._actor = actor
+        self._hook = core_filter_hook(retrieval_filter)
+        self._inject = InjectContext(
+            retriever,
+            top_k=top_k,
+            retrieval_filter=None if self._hook is None else _bound_for,
+            min_score=min_score,
+            query_from=query_from,
+            max_chars=max_chars,
+            measure=measure,
+        )
+        self._retriever, self._actor = retriever, actor
 
     async def take_step(
         self, ctx: AgentContext, llm_input: list[ChatMessage], tools: Sequence[AsyncBaseTool], memory: BaseMemory
     ) -> AgentOutput:
         """Retrieve unless this turn already has, and call the model with the passages in the system message."""
         passages = passages_from_step(await self._retrieved(ctx, llm_input))
-        return await super().take_step(ctx, fold_into_messages(llm_input, passages), tools, memory)
+        return await super().take_step(ctx, self._inject.fold(llm_input, passages), tools, memory)
 
     async def finalize(self, ctx: Context, output: AgentOutput, memory: BaseMemory) -> AgentOutput:
         """End a turn: the next one retrieves anew. Where the agent hands over to another, the turn goes on."""
@@ -85,17 +113,26 @@ class InjectingFunctionAgent(FunctionAgent):
             await ctx.store.set(STATE_KEY, None)
         return output
 
+    async def _init_context(self, ctx: Context, ev: Any) -> None:
+        """Mark a new run, so that what an earlier one left is told from what this one retrieved."""
+        await super()._init_context(ctx, ev)
+        await ctx.store.set(_RUN_KEY, uuid.uuid4().hex)
+
     async def _retrieved(self, ctx: AgentContext, llm_input: list[ChatMessage]) -> list[dict[str, Any]]:
         query = await ctx.store.get("user_msg_str", default=None) or last_user_text(llm_input)
         turn: dict[str, Any] = await ctx.store.get(STATE_KEY, default=None) or {}
         calls = list(await ctx.store.get(_TOOL_CALLS, default=None) or [])
+        run = await ctx.store.get(_RUN_KEY, default=None)
         kept = turn.get(self.name)
+        asker = _Asker(read_actor(self._actor), self._hook)
         if kept is not None and kept["query"] == query and _goes_on(kept, calls):
             result: list[dict[str, Any]] = kept["passages"]
-            return result
-        found = await self._inject.aretrieve(
-            [ChatMessage(role=MessageRole.USER, content=query)], actor=read_actor(self._actor)
-        )
+            # A run that waited for somebody goes on, whoever answers. A new one has to be the same actor's; where the
+            # workflow around this agent is another's, each model call counts as new.
+            if (run is not None and kept.get("run") == run) or kept.get("asker") == await self._identity(asker):
+                return result
+        messages = llm_input if last_user_text(llm_input) == query else [*llm_input, _user(query)]
+        found = await self._inject.aretrieve(messages, actor=UNSET if asker.actor is UNSET else asker)
         call = found.tool_call
         passages = [] if call is None else call["result"]
         event = None if call is None else _as_event(call)
@@ -104,10 +141,53 @@ class InjectingFunctionAgent(FunctionAgent):
         calls = [item for item in calls if stale is None or item.tool_id != stale]
         await ctx.store.set(_TOOL_CALLS, calls if event is None else [*calls, event])
         mine = {"query": query, "passages": passages, "call_id": None if event is None else event.tool_id}
+        mine |= {"run": run, "asker": await self._identity(asker)}
         await ctx.store.set(STATE_KEY, {**turn, self.name: mine})
         if event is not None:
             ctx.write_event_to_stream(event)
         return passages
+
+    async def _identity(self, asker: _Asker) -> str:
+        """Return a digest of what the retrieval was bounded by: who asked, and the scope of the retriever then."""
+        known: list[str] = []
+        if self._hook is not None and asker.actor is UNSET:
+            # Equal to nothing that is kept; the retrieval refuses it.
+            return ""
+        if self._hook is not None:
+            try:
+                known.append(f"actor {canonical_json(asker.actor)}")
+            except ValueError:
+                # Not JSON: the filter that is derived for it tells actors apart.
+                known.append(f"filter {canonical_json(filter_to_json(await asker.bound()))}")
+        try:
+            scope = getattr(self._retriever, "scope", None)
+        except UnsupportedOperationError:
+            # An async function decides it, and is not asked here: then nothing that was kept is shown again.
+            return uuid.uuid4().hex
+        known.append("" if scope is None else canonical_json(filter_to_json(scope)))
+        return hashlib.sha256("\0".join(known).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class _Asker:
+    """Who asks in one model call; the filter is derived once, for the retrieval and for its identity."""
+
+    def __init__(self, actor: Any, hook: RetrievalFilter | None) -> None:
+        self.actor, self._hook = actor, hook
+        self._bound: Any = UNSET
+
+    async def bound(self) -> Any:
+        """Return the filter of this actor."""
+        if self._bound is UNSET and self._hook is not None:
+            self._bound = await acall_function(self._hook, self.actor)
+        return self._bound
+
+
+async def _bound_for(asker: _Asker) -> Any:
+    return await asker.bound()
+
+
+def _user(text: str) -> ChatMessage:
+    return ChatMessage(role=MessageRole.USER, content=text)
 
 
 def _goes_on(kept: dict[str, Any], calls: list[Any]) -> bool:

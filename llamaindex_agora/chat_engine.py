@@ -19,8 +19,8 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.settings import Settings
 from llama_index.core.tools import ToolOutput
 
-from agora_core.inject import Injection, RetrievalFilter
-from llamaindex_agora.inject import InjectContext, fold_into_messages
+from agora_core.inject import Injection, Measure, QueryFrom, RetrievalFilter
+from llamaindex_agora.inject import InjectContext
 from llamaindex_agora.nodes import passage_to_node
 from llamaindex_agora.postprocessor import ActorSource, read_actor
 
@@ -39,7 +39,11 @@ class AgoraContextChatEngine(BaseChatEngine):
         top_k: passages per message, 1 or more.
         retrieval_filter: called with the actor of the message; a raise, or anything but a filter, fails the message.
         min_score: a floor on the retriever's scores; None keeps all.
-        actor: who asks: a function without arguments or a context variable; None gives the hook None.
+        actor: who asks: a function without arguments or a context variable. A hook without one fails the message.
+        query_from: called with the messages, returns the query, for instance `condense_question(llm)`; None asks with
+            the last message of the user.
+        max_chars: the room for the passages in the prompt, see `agora_core.render_context`; None for no bound.
+        measure: the unit of `max_chars`: characters, or a model's token counter.
     """
 
     def __init__(
@@ -53,9 +57,20 @@ class AgoraContextChatEngine(BaseChatEngine):
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,
         actor: ActorSource | None = None,
+        query_from: QueryFrom | None = None,
+        max_chars: int | None = None,
+        measure: Measure = len,
     ) -> None:
         """Check the arguments; nothing is retrieved yet."""
-        self._inject = InjectContext(retriever, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
+        self._inject = InjectContext(
+            retriever,
+            top_k=top_k,
+            retrieval_filter=retrieval_filter,
+            min_score=min_score,
+            query_from=query_from,
+            max_chars=max_chars,
+            measure=measure,
+        )
         self._llm = Settings.llm if llm is None else llm
         self._memory: BaseMemory = ChatMemoryBuffer.from_defaults(llm=self._llm) if memory is None else memory
         self._prefix = [ChatMessage(role=MessageRole.SYSTEM, content=system_prompt)] if system_prompt else []
@@ -72,7 +87,8 @@ class AgoraContextChatEngine(BaseChatEngine):
 
     def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
         """Answer a message. `chat_history` replaces the conversation so far."""
-        found = self._inject.retrieve([_user(message)], actor=read_actor(self._actor))
+        history = self._memory.get_all() if chat_history is None else chat_history
+        found = self._inject.retrieve([*history, _user(message)], actor=read_actor(self._actor))
         if chat_history is not None:
             self._memory.set(chat_history)
         answer = self._llm.chat(self._messages(self._memory.get(input=message), message, found)).message
@@ -82,7 +98,8 @@ class AgoraContextChatEngine(BaseChatEngine):
 
     async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
         """Async twin of `chat`."""
-        found = await self._inject.aretrieve([_user(message)], actor=read_actor(self._actor))
+        history = await self._memory.aget_all() if chat_history is None else chat_history
+        found = await self._inject.aretrieve([*history, _user(message)], actor=read_actor(self._actor))
         if chat_history is not None:
             await self._memory.aset(chat_history)
         messages = self._messages(await self._memory.aget(input=message), message, found)
@@ -93,7 +110,8 @@ class AgoraContextChatEngine(BaseChatEngine):
 
     def stream_chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> StreamingAgentChatResponse:
         """Answer a message piece by piece."""
-        found = self._inject.retrieve([_user(message)], actor=read_actor(self._actor))
+        history = self._memory.get_all() if chat_history is None else chat_history
+        found = self._inject.retrieve([*history, _user(message)], actor=read_actor(self._actor))
         if chat_history is not None:
             self._memory.set(chat_history)
         stream = self._llm.stream_chat(self._messages(self._memory.get(input=message), message, found))
@@ -114,7 +132,8 @@ class AgoraContextChatEngine(BaseChatEngine):
         self, message: str, chat_history: list[ChatMessage] | None = None
     ) -> StreamingAgentChatResponse:
         """Async twin of `stream_chat`."""
-        found = await self._inject.aretrieve([_user(message)], actor=read_actor(self._actor))
+        history = await self._memory.aget_all() if chat_history is None else chat_history
+        found = await self._inject.aretrieve([*history, _user(message)], actor=read_actor(self._actor))
         if chat_history is not None:
             await self._memory.aset(chat_history)
         stream = await self._llm.astream_chat(self._messages(await self._memory.aget(input=message), message, found))
@@ -133,7 +152,7 @@ class AgoraContextChatEngine(BaseChatEngine):
         return response
 
     def _messages(self, history: list[ChatMessage], message: str, found: Injection) -> list[ChatMessage]:
-        return fold_into_messages([*self._prefix, *history, _user(message)], found.passages)
+        return self._inject.fold([*self._prefix, *history, _user(message)], found.passages)
 
 
 def _user(message: str) -> ChatMessage:

@@ -10,6 +10,7 @@ a string for a list:
 * A bool is no number: EQ 1 does not match True; in Python it does.
 * A stored null is missing to the reference; here NE None and NIN [None] do not match it, and EQ None does.
 * Groups may be nested; the reference refuses them.
+* OR over no filters matches nothing; to the reference it restricts nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ _CONDITIONS: Final[dict[FilterCondition, Callable[..., Expression]]] = {
 def to_core_filter(filters: Filters) -> AnyFilter:
     """Translate filters; ours pass as they are, copied, so that their giver can no longer change them.
 
-    A key is literal, dots included. A group without filters restricts nothing, as in theirs.
+    A key is literal, dots included. A group without filters means what its condition says of nothing: OR matches
+    nothing (who has no right sees nothing), AND and NOT restrict nothing.
 
     Raises:
         InvalidFilterError: an operator or condition is unknown, or a value does not suit its operator.
@@ -90,8 +92,6 @@ def to_removal_filter(filters: Filters) -> AnyFilter:
 
 
 def _group(group: MetadataFilters) -> Expression:
-    if not group.filters:
-        return all_of()
     condition = FilterCondition.AND if group.condition is None else group.condition
     if condition not in _CONDITIONS:
         known = ", ".join(item.name for item in _CONDITIONS)

@@ -7,36 +7,46 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
+from llama_index.core.vector_stores.types import MetadataFilters
 
-from agora_core.inject import ContextInjector, Injection, RetrievalFilter, fold_context
+from agora_core.calling import is_async_function
+from agora_core.inject import ContextInjector, Injection, Measure, QueryFrom, RetrievalFilter, fold_block
+from agora_core.metadata import UNSET
 from agora_core.protocols import Step
 from agora_core.records import Passage
 from llamaindex_agora.filters import to_core_filter
 
-_SYSTEM_ROLES: Final = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
+SYSTEM_ROLES: Final = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 
 def core_filter_hook(hook: RetrievalFilter | None) -> RetrievalFilter | None:
-    """Return a hook that gives a filter of the core, whichever form the user's hook gives; async where that is."""
+    """Return a hook that gives a filter of the core: `MetadataFilters` are translated, all else is left as it is.
+
+    A mapping stays data: no operator is read in it.
+    """
     if not callable(hook):
         # None, or a mistake that the injector refuses.
         return hook
     given = hook
-    if inspect.iscoroutinefunction(given):
+    if is_async_function(given):
 
         async def translated_later(actor: Any) -> Any:
-            return to_core_filter(await given(actor))
+            return _translated(await given(actor))
 
         return translated_later
 
     def translated(actor: Any) -> Any:
         bound = given(actor)
-        return _awaited(bound) if inspect.isawaitable(bound) else to_core_filter(bound)
+        return _awaited(bound) if inspect.isawaitable(bound) else _translated(bound)
 
     async def _awaited(bound: Any) -> Any:
-        return to_core_filter(await bound)
+        return _translated(await bound)
 
     return translated
+
+
+def _translated(bound: Any) -> Any:
+    return to_core_filter(bound) if isinstance(bound, MetadataFilters) else bound
 
 
 def last_user_text(messages: Sequence[ChatMessage]) -> str:
@@ -47,22 +57,22 @@ def last_user_text(messages: Sequence[ChatMessage]) -> str:
     return ""
 
 
-def fold_into_messages(messages: Sequence[ChatMessage], passages: Sequence[Passage]) -> list[ChatMessage]:
-    """Return copies of the messages with the passages folded into the first system message, added where there is none.
+def fold_into_messages(messages: Sequence[ChatMessage], block: str) -> list[ChatMessage]:
+    """Return copies of the messages with a block folded into the first system message, added where there is none.
 
     The given messages are left as they are; a system message of several blocks keeps them and gets one more.
     """
     copies = [message.model_copy(deep=True) for message in messages]
-    if not passages:
+    if not block:
         return copies
     for message in copies:
-        if message.role in _SYSTEM_ROLES:
-            if all(isinstance(block, TextBlock) for block in message.blocks) and len(message.blocks) <= 1:
-                message.blocks = [TextBlock(text=fold_context(message.content or "", passages))]
+        if message.role in SYSTEM_ROLES:
+            if all(isinstance(part, TextBlock) for part in message.blocks) and len(message.blocks) <= 1:
+                message.blocks = [TextBlock(text=fold_block(message.content or "", block))]
             else:
-                message.blocks = [*message.blocks, TextBlock(text=fold_context("", passages))]
+                message.blocks = [*message.blocks, TextBlock(text=block)]
             return copies
-    return [ChatMessage(role=MessageRole.SYSTEM, content=fold_context("", passages)), *copies]
+    return [ChatMessage(role=MessageRole.SYSTEM, content=block), *copies]
 
 
 class InjectContext:
@@ -79,32 +89,43 @@ class InjectContext:
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,
         step: Step | None = None,
+        query_from: QueryFrom | None = None,
+        max_chars: int | None = None,
+        measure: Measure = len,
     ) -> None:
-        """Stand on any core retriever; see `ContextInjector`."""
+        """Take any core retriever; see `ContextInjector`. `query_from` is given the chat messages."""
         self._injector = ContextInjector(
             retriever,
             top_k=top_k,
             retrieval_filter=core_filter_hook(retrieval_filter),
             min_score=min_score,
             step=step,
+            query_from=query_from,
+            max_chars=max_chars,
+            measure=measure,
         )
 
-    def retrieve(self, messages: Sequence[ChatMessage], *, actor: Any = None) -> Injection:
+    def retrieve(self, messages: Sequence[ChatMessage], *, actor: Any = UNSET) -> Injection:
         """Return the retrieval of a turn: its passages and the synthetic tool call."""
-        return self._injector.inject(last_user_text(messages), actor=actor)
+        return self._injector.inject(last_user_text(messages), actor=actor, messages=messages)
 
-    async def aretrieve(self, messages: Sequence[ChatMessage], *, actor: Any = None) -> Injection:
+    async def aretrieve(self, messages: Sequence[ChatMessage], *, actor: Any = UNSET) -> Injection:
         """Async twin of `retrieve`."""
-        return await self._injector.ainject(last_user_text(messages), actor=actor)
+        return await self._injector.ainject(last_user_text(messages), actor=actor, messages=messages)
 
-    def inject(self, messages: Sequence[ChatMessage], *, actor: Any = None) -> list[ChatMessage]:
+    def inject(self, messages: Sequence[ChatMessage], *, actor: Any = UNSET) -> list[ChatMessage]:
         """Return the messages with the retrieved passages in the system message; the given ones are unchanged.
 
         Raises:
-            InvalidFilterError: `retrieval_filter` returned no filter; nothing was retrieved.
+            InvalidFilterError: there is a `retrieval_filter` and no actor, or it returned no filter; nothing was
+                retrieved.
         """
-        return fold_into_messages(messages, self.retrieve(messages, actor=actor).passages)
+        return self.fold(messages, self.retrieve(messages, actor=actor).passages)
 
-    async def ainject(self, messages: Sequence[ChatMessage], *, actor: Any = None) -> list[ChatMessage]:
+    async def ainject(self, messages: Sequence[ChatMessage], *, actor: Any = UNSET) -> list[ChatMessage]:
         """Async twin of `inject`."""
-        return fold_into_messages(messages, (await self.aretrieve(messages, actor=actor)).passages)
+        return self.fold(messages, (await self.aretrieve(messages, actor=actor)).passages)
+
+    def fold(self, messages: Sequence[ChatMessage], passages: Sequence[Passage]) -> list[ChatMessage]:
+        """Return copies of the messages with the block of these passages in the system message."""
+        return fold_into_messages(messages, self._injector.render(passages))

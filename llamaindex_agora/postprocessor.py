@@ -6,11 +6,13 @@ import contextvars
 from collections.abc import Callable
 from typing import Any
 
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agora_core.inject import ContextInjector, RetrievalFilter
+from agora_core.inject import ContextInjector, Measure, QueryFrom, RetrievalFilter
+from agora_core.metadata import UNSET
 from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.inject import core_filter_hook
 from llamaindex_agora.nodes import passage_to_node
@@ -20,9 +22,9 @@ ActorSource = Callable[[], Any] | contextvars.ContextVar[Any]
 
 
 def read_actor(source: ActorSource | None) -> Any:
-    """Return who asks now, None where nobody was named. A context variable that was never set raises."""
+    """Return who asks now, `UNSET` where nobody was named. A context variable that was never set raises."""
     if source is None:
-        return None
+        return UNSET
     return source.get() if isinstance(source, contextvars.ContextVar) else source()
 
 
@@ -35,7 +37,10 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         retrieval_filter: called with the actor of the query; what it returns bounds the retrieval, and a raise or
             anything but a filter fails the query. None retrieves without a filter.
         min_score: a floor on the retriever's scores; None keeps all.
-        actor: who asks; None gives the hook None.
+        actor: who asks: a function without arguments or a context variable. A hook without one fails the query.
+        query_from: called with the query as one user message, returns what is asked of the retriever instead.
+        max_chars: the room for the passages that are added; of those beyond it none is added, the last may be whole.
+        measure: the unit of `max_chars`: characters, or a model's token counter.
     """
 
     _injector: Any = PrivateAttr()
@@ -49,6 +54,9 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,
         actor: ActorSource | None = None,
+        query_from: QueryFrom | None = None,
+        max_chars: int | None = None,
+        measure: Measure = len,
         **kwargs: Any,
     ) -> None:
         """Check the arguments; nothing is retrieved yet.
@@ -60,7 +68,15 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         refuse_unknown(type(self), kwargs)
         super().__init__(**kwargs)
         hook = core_filter_hook(retrieval_filter)
-        self._injector = ContextInjector(retriever, top_k=top_k, retrieval_filter=hook, min_score=min_score)
+        self._injector = ContextInjector(
+            retriever,
+            top_k=top_k,
+            retrieval_filter=hook,
+            min_score=min_score,
+            query_from=query_from,
+            max_chars=max_chars,
+            measure=measure,
+        )
         self._actor = actor
 
     @classmethod
@@ -68,21 +84,22 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         """Return the name under which LlamaIndex knows this class."""
         return "InjectContextPostprocessor"
 
+    def _asked(self, query: QueryBundle | None) -> dict[str, Any]:
+        text = "" if query is None else query.query_str
+        messages = [ChatMessage(role=MessageRole.USER, content=text)]
+        return {"query": text, "actor": read_actor(self._actor), "messages": messages}
+
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        found = self._injector.inject(_text(query_bundle), actor=read_actor(self._actor))
+        found = self._injector.inject(**self._asked(query_bundle))
         return _added(nodes, [passage_to_node(passage) for passage in found.passages])
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        found = await self._injector.ainject(_text(query_bundle), actor=read_actor(self._actor))
+        found = await self._injector.ainject(**self._asked(query_bundle))
         return _added(nodes, [passage_to_node(passage) for passage in found.passages])
-
-
-def _text(query: QueryBundle | None) -> str:
-    return "" if query is None else query.query_str
 
 
 def _added(nodes: list[NodeWithScore], found: list[NodeWithScore]) -> list[NodeWithScore]:

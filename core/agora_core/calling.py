@@ -99,7 +99,7 @@ def call(target: object, name: str, /, *args: Any, **options: Any) -> Any:
         if _method(target, f"a{name}") is not None:
             raise only_async(target, f"a{name}")
         raise _missing(target, name)
-    if _is_async(method):
+    if is_async_function(method):
         raise only_async(target, name)
     result = method(*args, **options)
     if inspect.isawaitable(result):
@@ -130,7 +130,7 @@ def call_function(function: Callable[..., Any], /, *args: Any, what: str, **opti
     Raises:
         UnsupportedOperationError: the function is async, or returned an awaitable.
     """
-    if not _is_async(function):
+    if not is_async_function(function):
         result = function(*args, **options)
         if not inspect.isawaitable(result):
             return result
@@ -140,7 +140,7 @@ def call_function(function: Callable[..., Any], /, *args: Any, what: str, **opti
 
 async def acall_function(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
     """Await an async function, or run a sync one in a worker thread; what it returns is awaited where it must be."""
-    if _is_async(function):
+    if is_async_function(function):
         result = function(*args, **options)
     else:
         result = await asyncio.to_thread(_ending, function, *args, **options)
@@ -181,7 +181,7 @@ def _method(target: object, name: str) -> Callable[..., Any] | None:
     return method if callable(method) else None
 
 
-def _is_async(function: Any) -> bool:
+def is_async_function(function: Any) -> bool:
     """Say whether calling `function` gives a coroutine; an instance whose `__call__` is async counts."""
     if inspect.iscoroutinefunction(function):
         return True

@@ -15,6 +15,12 @@ from agora_core.records import JSON, Passage
 TOOL_NAME: Final = "retrieve"
 """The name of the synthetic tool call."""
 
+CONDENSE_PROMPT: Final = (
+    "The user's message is a conversation. Write its last question so that it is understood without the rest: put in "
+    "what it refers to, add nothing else, and keep its language. Answer with the question alone; do not answer it."
+)
+"""The instruction of `condense_question`, in both frameworks."""
+
 QUERY_KEY: Final = "query"
 """The key of a step's objects under which the query stands that was made from the conversation."""
 

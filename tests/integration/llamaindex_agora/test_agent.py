@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import json
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import Context
+from workflows.errors import WorkflowCancelledByUser
 
 from agora_core.errors import InvalidFilterError
 from agora_core.testing import in_memory_retriever
@@ -117,6 +119,52 @@ async def test_a_turn_that_failed_goes_on_and_one_with_another_message_begins_an
     assert [call.tool_kwargs for call in output.tool_calls] == [{"query": "paid leave at B"}]
 
 
+@pytest.mark.parametrize("failing", ["first call", "second call", "cancelled"])
+@pytest.mark.parametrize("opaque", [False, True])
+@pytest.mark.parametrize("around", [False, True])
+async def test_what_a_failed_turn_retrieved_is_shown_to_no_other_actor(
+    failing: str, opaque: bool, around: bool
+) -> None:
+    """A cache whose key lacks the identity that it was filtered by: A fails, B asks the same words, and sees A's."""
+    down = RuntimeError("down")
+    script: dict[str, list[Any]] = {"first call": [down], "second call": [ADD, down], "cancelled": [ADD, ADD]}
+    model, retriever = llm(*script[failing], *["done"] * 9), tenants()
+    who = {"now": "a"}
+
+    class Actor:
+        def __init__(self, tenant: str) -> None:
+            self.tenant = tenant
+
+    made = agent(
+        model,
+        retriever,
+        name="agent",
+        description="helps",
+        retrieval_filter=lambda actor: {"tenant": actor.tenant if opaque else actor},
+        actor=lambda: Actor(who["now"]) if opaque else who["now"],
+    )
+    workflow: Any = AgentWorkflow(agents=[made]) if around else made
+    context = Context(workflow)
+    handler = workflow.run("paid leave", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    if failing == "cancelled":
+        async for event in handler.stream_events():
+            if isinstance(event, ToolCallResult) and event.tool_name == "add_one":
+                await handler.cancel_run()
+                break
+    with contextlib.suppress(RuntimeError, asyncio.CancelledError, WorkflowCancelledByUser):
+        await handler
+    before = len(model.seen)
+    who["now"] = "b"
+    # LlamaIndex does not keep its own memory where a run was cancelled.
+    await context.store.set("memory", ChatMemoryBuffer.from_defaults())
+    await workflow.run("paid leave", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    assert len(model.seen) > before
+    for call in range(before, len(model.seen)):
+        assert "at B" in model.system(call)
+        assert "at A" not in model.system(call)
+    assert retriever.asked[:2] == [{"tenant": "a"}, {"tenant": "b"}]
+
+
 async def test_a_turn_that_ran_out_of_steps_leaves_nothing_to_the_next() -> None:
     model, retriever = llm(ADD, "that is all", "done"), tenants()
     made = agent(model, retriever, early_stopping_method="generate", streaming=False)
@@ -176,14 +224,22 @@ def over_to(name: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def two_agents(first: Any, second: Any, retriever: Any) -> AgentWorkflow:
-    options: dict[str, Any] = {"retriever": retriever, "top_k": 5, "tools": [add_one]}
+    options: dict[str, Any] = {"retriever": retriever, "top_k": 5, "tools": [add_one], "actor": lambda: "anybody"}
     return AgentWorkflow(
         agents=[
             InjectingFunctionAgent(
-                name="first", description="begins", llm=first, retrieval_filter=lambda _: {"tenant": "a"}, **options
+                name="first",
+                description="begins",
+                llm=first,
+                retrieval_filter=lambda _: {"tenant": "a"},
+                **options,
             ),
             InjectingFunctionAgent(
-                name="second", description="ends", llm=second, retrieval_filter=lambda _: {"tenant": "b"}, **options
+                name="second",
+                description="ends",
+                llm=second,
+                retrieval_filter=lambda _: {"tenant": "b"},
+                **options,
             ),
         ],
         root_agent="first",

@@ -37,10 +37,20 @@ def test_a_saved_context_goes_on_in_a_new_process_without_retrieving_again(
 ) -> None:
     started = process(tmp_path, kind, "start", "a")
     assert started["stopped"] == stopped
-    report = process(tmp_path, kind, "go-on", "b")
+    # Who answers a run that waits may be another; a turn that is run again is its actor's own.
+    report = process(tmp_path, kind, "go-on", "b" if stopped == "waiting" else "a")
     assert report["answer"] == "done"
     assert "retrieve" in report["calls"]
     assert (tmp_path / "retrievals.log").read_text().split() == ["a"]
     systems = [*started["systems"], *report["systems"]]
     assert all("at A" in system and "at B" not in system for system in systems)
     assert report["systems"]
+
+
+@pytest.mark.parametrize("kind", ["agent", "workflow"])
+def test_a_saved_turn_that_failed_shows_another_actor_nothing_of_the_first(tmp_path: Path, kind: str) -> None:
+    process(tmp_path, kind, "start", "a")
+    report = process(tmp_path, kind, "go-on", "b")
+    assert report["systems"]
+    assert all("at B" in system and "at A" not in system for system in report["systems"])
+    assert (tmp_path / "retrievals.log").read_text().split() == ["a", "b"]

@@ -197,7 +197,7 @@ def test_a_hook_that_raises_leaves_the_conversation(colour: str, method: str) ->
 
     model, retriever = llm(), tenants()
     memory = ChatMemoryBuffer.from_defaults(chat_history=[ChatMessage(role=USER, content="before")])
-    engine = chat_engine(model, retriever, memory=memory, retrieval_filter=hook)
+    engine = chat_engine(model, retriever, memory=memory, retrieval_filter=hook, actor=lambda: None)
     with pytest.raises(PermissionError):
         call(engine, method, colour, "paid leave", [ChatMessage(role=USER, content="other")])
     assert [m.content for m in memory.get_all()] == ["before"]
