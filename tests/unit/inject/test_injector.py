@@ -243,3 +243,79 @@ def test_a_passage_survives_the_journey_through_json() -> None:
 def test_refuses_what_is_no_passage(change: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgumentError, match=named):
         passage_from_dict({**passage_to_dict(FAQ), **change})
+
+
+# ---------------------------------------------------------------- who asks, and what
+
+
+async def test_a_hook_without_an_actor_fails_the_turn_and_a_given_none_is_passed_on() -> None:
+    """A missing actor read as None matched records whose acl is null."""
+    retriever = Recorder(FAQ)
+    made = injector(retriever, retrieval_filter=lambda actor: {"acl": actor})
+    with pytest.raises(InvalidFilterError, match="no actor was given"):
+        made.inject("q")
+    with pytest.raises(InvalidFilterError, match="no actor was given"):
+        await made.ainject("q")
+    assert retriever.calls == []
+    made.inject("q", actor=None)
+    assert retriever.calls[0]["filter"] == {"acl": None}
+
+
+async def test_the_query_comes_from_the_conversation_once_a_turn() -> None:
+    """It is made inside the step: a turn that is run again asks no model, and records what was asked."""
+    made_of: list[Any] = []
+
+    def query_from(messages: Any) -> str:
+        made_of.append(messages)
+        return "refunds for visitors"
+
+    async def aquery_from(messages: Any) -> str:
+        return query_from(messages)
+
+    history = [{"role": "user", "content": "refunds?"}, {"role": "user", "content": "and visitors?"}]
+    retriever, memory = Recorder(FAQ), Memory()
+    made = injector(retriever, query_from=query_from, step=memory.step)
+    first = made.inject("and visitors?", messages=history)
+    assert made.inject("and visitors?", messages=history) == first
+    assert made_of == [history]
+    assert first.tool_call is not None
+    assert first.tool_call["args"] == {"query": "refunds for visitors"}
+    assert first.passages == [FAQ]
+    assert retriever.calls == [{"query": "refunds for visitors", "top_k": 5}]
+    other = await injector(Recorder(FAQ), query_from=aquery_from, step=Memory().astep).ainject("x")
+    assert other.tool_call is not None
+    assert other.tool_call["args"] == {"query": "refunds for visitors"}
+    assert made_of[-1] == [{"role": "user", "content": "x"}]
+
+
+@pytest.mark.parametrize("made", [None, 7, b"q", ["q"], RuntimeError("model down")])
+async def test_a_query_that_is_not_text_fails_the_turn(made: Any) -> None:
+    def query_from(messages: Any) -> Any:
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    retriever = Recorder(FAQ)
+    for run in (lambda one: one.inject("q"), lambda one: asyncio.run(one.ainject("q"))):
+        with pytest.raises((InvalidArgumentError, RuntimeError)):
+            await asyncio.to_thread(run, injector(retriever, query_from=query_from))
+    assert retriever.calls == []
+
+
+def test_a_conversation_that_asks_nothing_retrieves_nothing() -> None:
+    retriever = Recorder(FAQ)
+    assert injector(retriever, query_from=lambda messages: " ").inject("q", system="s") == Injection("s", [], None)
+    assert retriever.calls == []
+    assert injector(retriever, query_from=lambda messages: "q").inject("").passages == [FAQ]
+
+
+def test_the_room_bounds_the_passages_of_a_turn() -> None:
+    made = injector(Recorder(FAQ, BARE), max_chars=40).inject("q")
+    assert made.passages == [FAQ]
+    assert made.tool_call is not None
+    assert [passage["id"] for passage in made.tool_call["result"]] == ["faq#0"]
+    assert BARE.text not in made.system
+    with pytest.raises(InvalidArgumentError, match="max_chars must be"):
+        injector(Recorder(), max_chars=0)
+    with pytest.raises(InvalidArgumentError, match="measure must be callable"):
+        injector(Recorder(), measure=None)

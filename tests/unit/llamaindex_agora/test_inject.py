@@ -13,8 +13,9 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from agora_core.errors import InvalidArgumentError, InvalidFilterError, UnsupportedOperationError
 from agora_core.inject import render_context
+from agora_core.records import Passage
 from agora_core.testing import in_memory_retriever
-from llamaindex_agora import AgoraContextChatEngine, InjectContext
+from llamaindex_agora import AgoraContextChatEngine, InjectContext, InjectContextPostprocessor, condense_question
 from tests.integration.llamaindex_agora.scripted import llm, tenants
 
 COLOURS = pytest.mark.parametrize("colour", ["sync", "async"])
@@ -253,3 +254,66 @@ def test_who_asks_is_read_at_each_message(colour: str) -> None:
     assert "at B" not in model.system(0)
     assert "at B" in model.system(1)
     assert "at A" not in model.system(1)
+
+
+# ---------------------------------------------------------------- who asks, and what
+
+
+@COLOURS
+@pytest.mark.parametrize("method", ["chat", "stream_chat"])
+def test_a_follow_up_is_asked_with_its_conversation(colour: str, method: str) -> None:
+    model, retriever = llm("paid leave at B", "answer"), Queries()
+    memory = ChatMemoryBuffer.from_defaults(chat_history=[ChatMessage(role=USER, content="paid leave at A?")])
+    engine = chat_engine(model, retriever, memory=memory, query_from=condense_question(model), max_chars=30)
+    answer = call(engine, method, colour, "and at B?")
+    assert retriever.queries == ["paid leave at B"]
+    if method == "chat":
+        assert answer.sources[0].raw_input == {"query": "paid leave at B"}
+        assert len(answer.source_nodes) == 1
+    first = chat_engine(llm("answer"), retriever, query_from=condense_question(llm()))
+    call(first, "chat", colour, "paid leave?")
+    assert retriever.queries[-1] == "paid leave?"
+
+
+@COLOURS
+def test_a_query_that_cannot_be_made_fails_the_message(colour: str) -> None:
+    retriever = Queries()
+    for query_from in (lambda messages: None, condense_question(llm(RuntimeError("down")))):
+        memory = ChatMemoryBuffer.from_defaults(chat_history=[ChatMessage(role=USER, content="before")])
+        engine = chat_engine(llm(), retriever, memory=memory, query_from=query_from)
+        with pytest.raises((RuntimeError, InvalidArgumentError)):
+            call(engine, "chat", colour, "and at B?")
+        assert [m.content for m in memory.get_all()] == ["before"]
+    assert retriever.queries == []
+
+
+@COLOURS
+def test_a_missing_actor_fails_everywhere_and_a_given_none_is_passed_on(colour: str) -> None:
+    def hook(actor: Any) -> Any:
+        return {"acl": actor}
+
+    retriever = Queries()
+    step = InjectContext(retriever, retrieval_filter=hook)
+    message = ChatMessage(role=USER, content="x")
+    post = InjectContextPostprocessor(retriever, retrieval_filter=hook)
+    for act in (
+        lambda: call(step, "inject", colour, [message]),
+        lambda: call(chat_engine(llm(), retriever, retrieval_filter=hook), "chat", colour, "x"),
+        lambda: post.postprocess_nodes([], query_str="x"),
+    ):
+        with pytest.raises(InvalidFilterError, match="no actor"):
+            act()
+    assert retriever.queries == []
+    call(step, "inject", colour, [message], actor=None)
+    assert retriever.queries == ["x"]
+
+
+class Queries:
+    """A retriever that remembers its queries."""
+
+    def __init__(self) -> None:
+        self.queries: list[str] = []
+
+    def retrieve(self, query: str, **options: Any) -> list[Passage]:
+        self.queries.append(query)
+        return [Passage("a#0", "Paid leave at A is 30 days.", 0.9), Passage("b#0", "Paid leave at B is 20.", 0.8)]
