@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -24,8 +24,11 @@ from agora_core.records import JSON
 class Tokenizer(Protocol):
     """Turns a text into terms. `name` and `config` (plain JSON) say which one it is, for an index that is saved.
 
-    Optional: `query(text) -> list[str]`, for tokenizers that treat a query differently from a passage, and
-    `measured(text) -> tuple[list[str], int]`, for those whose passages are shorter than their number of terms.
+    Optional: `query(text) -> list[str]`, for tokenizers that treat a query differently from a passage;
+    `measured(text) -> tuple[list[str], int]`, for those whose passages are shorter than their number of terms;
+    `phrase(text) -> list[str]`, the running terms alone, for those that give a passage more than them; and, for speed,
+    `words(text) -> list[str]` with `expand(words) -> list[tuple[terms, length]]`, where the terms of a passage are
+    those of its words one after another, and its length is the sum of theirs (the number of terms where that is 0).
     """
 
     @property
@@ -215,6 +218,10 @@ class UnicodeTokenizer:
         """Return the terms of a query: pairs, and single characters only where one stands alone."""
         return self._terms(text, single=False)
 
+    def phrase(self, text: str) -> list[str]:
+        """Return the running terms of a text: without the single characters that a passage is given beside pairs."""
+        return self._terms(text, single=False)
+
     def __reduce__(self) -> tuple[type[UnicodeTokenizer], tuple[()]]:
         return type(self), ()
 
@@ -222,36 +229,47 @@ class UnicodeTokenizer:
         return "UnicodeTokenizer()"
 
     def _terms(self, text: str, *, single: bool) -> list[str]:
+        terms: list[str] = []
+        known = self._known
+        for word in self.words(text):
+            given = known.get(word)
+            if given is None:
+                patterns = _patterns_for(word)
+                if not word.isascii() and patterns.dense.search(word):
+                    _split_dense(word, terms, patterns, single=single)
+                    continue
+                given = self._learn(word)
+            terms += given
+        return terms
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text as they are written, unless folding them is all there is to do."""
         plain = text
         if not text.isascii():
             for character in _TYPOGRAPHY:
                 plain = plain.replace(character, " ")
-            if not plain.isascii():
-                return self._terms_of_any(text, single=single)
-        coded = plain.encode("ascii")
-        if not _has_identifier(coded):
-            return coded.translate(_LOWER_TABLE).decode("ascii").split()
-        terms: list[str] = []
-        for word in coded.translate(_WORD_TABLE).decode("ascii").split():
-            terms += self._known.get(word) or self._learn(word)
-        return terms
-
-    def _terms_of_any(self, text: str, *, single: bool) -> list[str]:
+        if plain.isascii():
+            coded = plain.encode("ascii")
+            table = _WORD_TABLE if _has_identifier(coded) else _LOWER_TABLE
+            return coded.translate(table).decode("ascii").split()
         normal = unicodedata.normalize("NFKC", text)
         ignored = _patterns_for(normal).ignored
         if ignored.search(normal):
             normal = unicodedata.normalize("NFC", ignored.sub("", normal))
-        words = identifiers(normal)
-        patterns = _patterns_for(normal)
-        dense = patterns.dense.search(normal) is not None
-        known, terms = self._known, list[str]()
+        return identifiers(normal)
+
+    def expand(self, words: Sequence[str]) -> list[tuple[Sequence[str], int]]:
+        """Return for each word the terms that it gives a passage, and how many."""
+        given: list[Sequence[str]] = []
         for word in words:
-            given = known.get(word)
-            if given is None and dense and patterns.dense.search(word):
-                self._split_dense(word, terms, patterns, single=single)
-                continue
-            terms += given or self._learn(word)
-        return terms
+            patterns = _patterns_for(word)
+            if word.isascii() or patterns.dense.search(word) is None:
+                given.append(_identifier_terms(word))
+            else:
+                terms: list[str] = []
+                _split_dense(word, terms, patterns, single=True)
+                given.append(terms)
+        return [(terms, len(terms)) for terms in given]
 
     def _learn(self, word: str) -> tuple[str, ...]:
         """Return what a word gives, and remember it."""
@@ -260,23 +278,24 @@ class UnicodeTokenizer:
         given = self._known[word] = _identifier_terms(word)
         return given
 
-    def _split_dense(self, word: str, terms: list[str], patterns: _Patterns, *, single: bool) -> None:
-        """Add a word to `terms`, its parts in scripts without spaces as overlapping pairs."""
-        position = 0
-        for match in patterns.dense.finditer(word):
-            start, end = match.span()
-            if start > position:
-                terms += _identifier_terms(word[position:start])
-            position = end
-            run = _folded(match.group())
-            if len(run) == 1:
-                terms.append(run)
-                continue
-            terms += [run[at : at + 2] for at in range(len(run) - 1)]
-            if single:
-                terms += patterns.single.findall(run)
-        if position < len(word):
-            terms += _identifier_terms(word[position:])
+
+def _split_dense(word: str, terms: list[str], patterns: _Patterns, *, single: bool) -> None:
+    """Add a word to `terms`, its parts in scripts without spaces as overlapping pairs."""
+    position = 0
+    for match in patterns.dense.finditer(word):
+        start, end = match.span()
+        if start > position:
+            terms += _identifier_terms(word[position:start])
+        position = end
+        run = _folded(match.group())
+        if len(run) == 1:
+            terms.append(run)
+            continue
+        terms += [run[at : at + 2] for at in range(len(run) - 1)]
+        if single:
+            terms += patterns.single.findall(run)
+    if position < len(word):
+        terms += _identifier_terms(word[position:])
 
 
 # Bounds the memory of the words that are kept; a vocabulary beyond it is taken apart again as it comes.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -84,8 +86,10 @@ def count_texts(texts: Sequence[str], tokenizer: AnyTokenizer, vocabulary: Vocab
         InvalidArgumentError: the tokenizer gave something else than str.
     """
     vocabulary.fresh = []
+    numbered = _ByWords(tokenizer, vocabulary) if len(texts) > 1 and _gives_words(tokenizer) else None
+    number_terms = _ByTerms(tokenizer, vocabulary) if numbered is None else numbered
     try:
-        chunks = [_count_chunk(texts, at, tokenizer, vocabulary) for at in range(0, len(texts), 1 << _CHUNK_BITS)]
+        chunks = [_count_chunk(texts, at, number_terms) for at in range(0, len(texts), 1 << _CHUNK_BITS)]
     except BaseException:
         vocabulary.forget(vocabulary.fresh)
         raise
@@ -96,19 +100,87 @@ def count_texts(texts: Sequence[str], tokenizer: AnyTokenizer, vocabulary: Vocab
     return chunks[0] if len(chunks) == 1 else _joined(chunks, len(vocabulary.words))
 
 
-def _count_chunk(texts: Sequence[str], first: int, tokenizer: AnyTokenizer, vocabulary: Vocabulary) -> CountedTexts:
-    number = vocabulary.__getitem__
-    # A list takes the numbers of a text faster than an array does, or numpy.
-    listed: list[int] = []
-    lengths: list[int] = []
-    sizes: list[int] = []
-    for text in texts[first : first + (1 << _CHUNK_BITS)]:
-        terms, length = passage_terms(tokenizer, text)
-        listed.extend(map(number, terms))
-        lengths.append(length)
-        sizes.append(len(terms))
-    numbers = np.array(listed, np.int32)
-    owners = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+class _ByTerms:
+    """Numbers the terms of texts one by one."""
+
+    def __init__(self, tokenizer: AnyTokenizer, vocabulary: Vocabulary) -> None:
+        self._tokenizer, self._vocabulary = tokenizer, vocabulary
+
+    def number(self, texts: Sequence[str]) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """Return the numbers of all terms, the text of each (its position), and the lengths of the texts."""
+        number = self._vocabulary.__getitem__
+        # A list takes the numbers of a text faster than an array does, or numpy.
+        listed: list[int] = []
+        lengths: list[int] = []
+        sizes: list[int] = []
+        for text in texts:
+            terms, length = passage_terms(self._tokenizer, text)
+            listed.extend(map(number, terms))
+            lengths.append(length)
+            sizes.append(len(terms))
+        return np.array(listed, np.int32), _owners(sizes), np.asarray(lengths, np.int64)
+
+
+class _ByWords:
+    """Numbers the words of texts, which are quick to tell, and takes each distinct one apart only once."""
+
+    def __init__(self, tokenizer: AnyTokenizer, vocabulary: Vocabulary) -> None:
+        self._split: Any = tokenizer.words  # type: ignore[attr-defined]
+        self._expand: Any = tokenizer.expand  # type: ignore[attr-defined]
+        self._vocabulary = vocabulary
+        self._words = _Numbers()
+        # Of word w the terms are `terms[ends[w - 1] : ends[w]]`, as numbers.
+        self._terms = array("i")
+        self._sizes, self._lengths = array("q"), array("q")
+
+    def number(self, texts: Sequence[str]) -> tuple[Int32Array, Int32Array, Int64Array]:
+        """Return what `_ByTerms.number` does."""
+        number, split = self._words.__getitem__, self._split
+        listed: list[int] = []
+        sizes: list[int] = []
+        for text in texts:
+            words = split(text)
+            listed.extend(map(number, words))
+            sizes.append(len(words))
+        term = self._vocabulary.__getitem__
+        for terms, length in self._expand(list(itertools.islice(self._words, len(self._sizes), None))):
+            self._terms.extend(map(term, terms))
+            self._sizes.append(len(terms))
+            self._lengths.append(length)
+        held, owners = np.array(listed, np.int32), _owners(sizes)
+        counts = np.array(self._sizes, np.int64)
+        starts = np.cumsum(counts) - counts
+        widths = counts[held]
+        # The terms of each word in turn: a run of places for each.
+        places = np.repeat(starts[held] - (np.cumsum(widths) - widths), widths) + np.arange(int(widths.sum()))
+        terms_of_texts = np.bincount(owners, widths, minlength=len(sizes)).astype(np.int64)
+        lengths = np.bincount(owners, np.array(self._lengths, np.int64)[held], minlength=len(sizes)).astype(np.int64)
+        return (
+            np.array(self._terms, np.int32)[places],
+            np.repeat(owners, widths),
+            np.where(lengths > 0, lengths, terms_of_texts),
+        )
+
+
+class _Numbers(dict[str, int]):
+    """Words to numbers in the order of their first use."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+def _gives_words(tokenizer: AnyTokenizer) -> bool:
+    return callable(getattr(tokenizer, "words", None)) and callable(getattr(tokenizer, "expand", None))
+
+
+def _owners(sizes: Sequence[int]) -> Int32Array:
+    return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+
+def _count_chunk(texts: Sequence[str], first: int, by: _ByTerms | _ByWords) -> CountedTexts:
+    numbers, owners, lengths = by.number(texts[first : first + (1 << _CHUNK_BITS)])
+    count = len(lengths)
     order = stable_order(numbers)
     held, owners = numbers[order], owners[order]
     starts = run_starts(held, owners)
@@ -116,8 +188,8 @@ def _count_chunk(texts: Sequence[str], first: int, tokenizer: AnyTokenizer, voca
     held, owners = held[starts], owners[starts]
     order = stable_order(owners)
     return CountedTexts(
-        np.asarray(lengths, np.int64),
-        split_by_owner(held[order], owners[order], len(sizes)),
+        lengths,
+        split_by_owner(held[order], owners[order], count),
         held.astype(np.int64),
         owners + np.int32(first),
         frequencies.astype(np.float32),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
 from agora_core.extras import require
@@ -31,7 +32,7 @@ class SnowballTokenizer:
     def __init__(self, language: str) -> None:
         self.name = language
         self._stemmer: Any = require("snowballstemmer", extra="stemming").stemmer(language)
-        self._words = UnicodeTokenizer()
+        self._unicode = UnicodeTokenizer()
         self._stop = stop_words(language)
         self._stems: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -43,19 +44,33 @@ class SnowballTokenizer:
 
     def __call__(self, text: str) -> list[str]:
         """Return the stems of a passage, stop words among them."""
-        return self._stem(self._words(text))
+        return self._stem(self._unicode(text))
 
     def measured(self, text: str) -> tuple[list[str], int]:
         """Return the stems of a passage and how many of them are no stop words (all count where all are)."""
-        words = self._words(text)
+        words = self._unicode(text)
         stop = self._stop
         length = len([word for word in words if word not in stop]) if stop else len(words)
         return self._stem(words), length or len(words)
 
     def query(self, text: str) -> list[str]:
         """Return the stems of a query without its stop words, or all of them where there is nothing else."""
-        words = self._words.query(text)
+        words = self._unicode.query(text)
         return self._stem([word for word in words if word not in self._stop] or words)
+
+    def phrase(self, text: str) -> list[str]:
+        """Return the running stems of a text, stop words among them."""
+        return self._stem(self._unicode.phrase(text))
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text; see `UnicodeTokenizer.words`."""
+        return self._unicode.words(text)
+
+    def expand(self, words: Sequence[str]) -> list[tuple[Sequence[str], int]]:
+        """Return for each word the stems that it gives a passage, and how many of them are of no stop words."""
+        given = [terms for terms, _ in self._unicode.expand(words)]
+        stems = iter(self._stem([term for terms in given for term in terms]))
+        return [([next(stems) for _ in terms], sum(term not in self._stop for term in terms)) for terms in given]
 
     def __reduce__(self) -> tuple[type[SnowballTokenizer], tuple[str]]:
         return type(self), (self.name,)

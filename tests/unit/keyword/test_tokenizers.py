@@ -23,6 +23,7 @@ from agora_core.keyword import (
     suggest_tokenizer,
     tokenizer_names,
 )
+from agora_core.keyword.counting import Vocabulary, count_texts
 from agora_core.keyword.registry import LANGUAGES, resolve_tokenizer
 from agora_core.keyword.stopwords import STOP_WORDS, stop_words
 
@@ -271,3 +272,18 @@ def test_one_stemmer_serves_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert answers == [expected] * 4
+
+
+@given(st.lists(any_text | st.text(st.sampled_from("aB1_ 東京한국ไท the"), max_size=12), min_size=2, max_size=5))
+def test_texts_are_counted_by_words_as_by_terms(texts: list[str]) -> None:
+    """The quick way, each distinct word taken apart once, against the plain one."""
+    for name in ("unicode", "english"):
+        tokenizer = get_tokenizer(name)
+        quick, plain = Vocabulary(), Vocabulary()
+        found = count_texts(texts, tokenizer, quick)
+        alone = [count_texts([text], tokenizer, plain) for text in texts]
+        for place, one in enumerate(alone):
+            here = found.texts == place
+            named = {quick.words[t]: f for t, f in zip(found.terms[here], found.frequencies[here], strict=True)}
+            assert named == {plain.words[t]: f for t, f in zip(one.terms, one.frequencies, strict=True)}
+            assert found.lengths[place] == one.lengths[0] == passage_terms(tokenizer, texts[place])[1]
