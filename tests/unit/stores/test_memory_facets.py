@@ -19,7 +19,12 @@ WRITES = st.one_of(
 )
 
 
-@given(st.lists(WRITES, max_size=8), some.filters, st.sampled_from([*some.KEYS, "k.x", "o.y"]), st.integers(1, 4))
+@given(
+    st.lists(WRITES, max_size=8),
+    st.none() | some.filters,
+    st.sampled_from([*some.KEYS, "k.x", "o.y"]),
+    st.integers(1, 4),
+)
 def test_facets_after_any_history_are_those_of_the_records(writes: Any, filter: Any, key: str, limit: int) -> None:
     store = MemoryVectorStore(dimension=2)
     for name, *arguments in writes:

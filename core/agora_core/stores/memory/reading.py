@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from agora_core.filters import Expression, compile_filter
+import numpy as np
+
+from agora_core.filters import Expression, compile_filter, predicate
+from agora_core.filters.matching import Predicate
 from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
@@ -12,6 +15,8 @@ from agora_core.stores.memory.rows import IntArray, RowTable, TableView
 from agora_core.stores.memory.search import Ranked
 
 _REMEMBERED: Final = 256
+# Rows written since a filter was asked, up to which each of them is judged; beyond, the index is asked anew.
+_FOLLOWED: Final = 256
 # Blocks take at most a sixteenth of what the vectors take, or this where that is more; none is larger than this.
 _BLOCKS_SHARE: Final = 16
 _LEAST_BYTES: Final = 2 * 2**20
@@ -19,51 +24,111 @@ _GATHERED_ROWS: Final = 2048
 _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 
 
+class _Selection:
+    """The rows of one filter, and how much of what was written they know of."""
+
+    __slots__ = ("dead", "ids", "known", "patched", "patches", "rows", "test")
+
+    def __init__(self, rows: IntArray, test: Predicate, table: RowTable) -> None:
+        self.rows, self.test = rows, test
+        # A compaction gives the table other lists; what is known of the old ones says nothing of those.
+        self.ids, self.patched = table.ids, table.patched
+        self._follow(table)
+
+    def _follow(self, table: RowTable) -> None:
+        self.known, self.dead, self.patches = len(table.ids), table.dead_count, len(table.patched)
+
+    def advance(self, table: RowTable) -> bool:
+        """Follow what was written since; False where asking the index anew is simpler."""
+        if self.ids is not table.ids or self.patched is not table.patched:
+            return False
+        changed = [row for row in dict.fromkeys(table.patched[self.patches :]) if row < self.known]
+        if len(table.ids) - self.known + len(changed) > _FOLLOWED:
+            return False
+        matches, metadata = self.test, table.metadata
+        rows = self.rows
+        new = [row for row in range(self.known, len(table.ids)) if matches(metadata[row] or {})]
+        if changed:
+            held = set(rows[np.isin(rows, changed)].tolist())
+            now = {row for row in changed if matches(metadata[row] or {})}
+            if held != now:
+                kept = rows[~np.isin(rows, list(held - now))]
+                rows = np.union1d(kept, np.array(sorted(now - held), dtype=np.intp)).astype(np.intp)
+        if new:
+            rows = np.concatenate([rows, np.array(new, dtype=np.intp)])
+        if table.dead_count != self.dead:
+            alive = table.live(rows)
+            rows = alive if len(alive) != len(rows) else rows
+        if rows is not self.rows:
+            rows.flags.writeable = False
+            self.rows = rows
+        self._follow(table)
+        return True
+
+
 class Selections:
-    """The rows of filters that were asked, until the next write; of those asked again, also the vectors side by side.
+    """The rows of filters that were asked, kept up with what is written; of those asked again, also the vectors
+    side by side.
 
     Guarded by the store's lock.
     """
 
-    __slots__ = ("_blocks", "_bytes", "_rows")
+    __slots__ = ("_blocks", "_bytes", "_kept")
 
     def __init__(self) -> None:
-        self._rows: dict[Any, IntArray] = {}
-        self._blocks: dict[int, TableView | None] = {}
+        self._kept: dict[Any, _Selection] = {}
+        # By the id of an array of rows, which is kept here as well, so that the id is nobody else's.
+        self._blocks: dict[int, tuple[IntArray, TableView | None]] = {}
         self._bytes = 0
 
-    def get(self, key: Any) -> IntArray | None:
-        """Return the rows of a filter, where they are known."""
-        return self._rows.get(key)
+    def get(self, key: Any, table: RowTable) -> IntArray | None:
+        """Return the rows of a filter as the table is now, where they are known."""
+        selection = self._kept.get(key)
+        if selection is None:
+            return None
+        before = selection.rows
+        if not selection.advance(table):
+            del self._kept[key]
+        if selection.rows is not before or key not in self._kept:
+            self._drop(before)
+        return selection.rows if key in self._kept else None
 
-    def put(self, key: Any, rows: IntArray) -> None:
+    def put(self, key: Any, rows: IntArray, expression: Expression, table: RowTable) -> None:
         """Remember the rows of a filter."""
-        if len(self._rows) >= _REMEMBERED:
+        if len(self._kept) >= _REMEMBERED:
             self.clear()
-        self._rows[key] = rows
+        self._kept[key] = _Selection(rows, predicate(expression), table)
 
     def clear(self) -> None:
-        """Forget all, as each write makes necessary."""
-        self._rows.clear()
+        """Forget all."""
+        self._kept.clear()
         self._blocks.clear()
         self._bytes = 0
+
+    def _drop(self, rows: IntArray) -> None:
+        _, block = self._blocks.pop(id(rows), (None, None))
+        if block is not None:
+            self._bytes -= len(rows) * block.matrix.strides[0]
 
     def block(self, table: RowTable, rows: IntArray | None) -> TableView | None:
         """Return the vectors of remembered `rows` side by side, from the second time they are asked for."""
         if rows is None or not 0 < len(rows) <= _GATHERED_ROWS:
             return None
-        # An array that is remembered keeps its id.
         key = id(rows)
         if key not in self._blocks:
-            self._blocks[key] = None
+            if len(self._blocks) >= 2 * _REMEMBERED:
+                self._blocks.clear()
+                self._bytes = 0
+            self._blocks[key] = (rows, None)
             return None
-        block = self._blocks[key]
+        block = self._blocks[key][1]
         if block is None:
             view = table.view()
             row_bytes = view.matrix.strides[0]
             if self._bytes + len(rows) * row_bytes > max(_LEAST_BYTES, view.count * row_bytes // _BLOCKS_SHARE):
                 return None
-            block = self._blocks[key] = table.gathered(rows)
+            block = table.gathered(rows)
+            self._blocks[key] = (rows, block)
             self._bytes += len(rows) * row_bytes
         return block
 

@@ -24,6 +24,8 @@ IntArray = npt.NDArray[np.intp]
 _SMALLEST = 64
 # Of 384 dimensions, they stay in the second-level cache with their float64 copies.
 _BLOCK = 256
+# Changes of metadata that are remembered row by row.
+_PATCHED = 4096
 # Outside these norms a float32 product may overflow, or lose what float64 keeps.
 SMALL_NORM, LARGE_NORM = 1e-18, 1e18
 
@@ -84,6 +86,8 @@ class RowTable:
             )
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
         self._dead_count = 0
+        # The rows whose metadata were changed, in that order; for whoever keeps what a filter selects.
+        self.patched: list[int] = []
         self._largest_norm = 0.0
         self._extreme = False
         self._view: TableView | None = None
@@ -226,6 +230,10 @@ class RowTable:
         """Give a row new metadata, which differs from the old in some of the top-level `keys`."""
         self.index.update(row, self.metadata[row] or {}, metadata, keys)
         self.metadata[row] = metadata
+        if len(self.patched) >= _PATCHED:
+            # Another list, so that whoever knew the old one asks anew.
+            self.patched = []
+        self.patched.append(row)
 
     def compact(self, room: int) -> npt.NDArray[np.int32]:
         """Move the live rows together, into new arrays and lists with `room` for more rows.

@@ -236,7 +236,7 @@ class MemoryVectorStore(BaseVectorStore):
         if filter is None:
             return None
         key = cheap_key(filter)
-        rows = None if key is None else self._selections.get(key)
+        rows = None if key is None else self._selections.get(key, self._table)
         if rows is not None:
             return rows
         expression = None if key is None else self._compiled.get(key)
@@ -252,7 +252,7 @@ class MemoryVectorStore(BaseVectorStore):
         table = self._table
         rows = np.empty(0, dtype=np.intp) if expression == FALSE else table.live(table.index.select(expression))
         rows.flags.writeable = False
-        self._selections.put(key, rows)
+        self._selections.put(key, rows, expression, table)
         return rows
 
     def _matching_rows(self, filter: AnyFilter | None) -> list[int]:
@@ -429,7 +429,6 @@ class MemoryVectorStore(BaseVectorStore):
             table.kill(stale)
             if batch:
                 table.append(batch)
-            self._selections.clear()
             self._written()
             most = max(_SWEPT_FROM, len(table) // _SWEPT_SHARE)
             if table.dead_count > most:
@@ -505,8 +504,7 @@ class MemoryVectorStore(BaseVectorStore):
             return len(rows)
 
     def _relabelled(self) -> None:
-        """Forget what was worked out from the metadata. The lock is held."""
-        self._selections.clear()
+        """Follow changed metadata in what a subclass keeps beside the rows. The lock is held."""
 
     def check_model(self, model: str, *, fills: bool = False) -> None:
         """Refuse an embedding model that is not the one that filled this store; see `BaseVectorStore.check_model`."""
