@@ -260,3 +260,11 @@ def test_wrong_arguments_are_refused() -> None:
         MemoryLexicalVectorStore(syntax="fuzzy")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="per_document"):
         store.search_text("x", top_k=1, per_document=0)
+
+
+def test_a_document_that_fills_the_ranking_does_not_hide_the_others() -> None:
+    store = MemoryLexicalVectorStore()
+    store.upsert([record(f"big#{n}", "fox", "x") for n in range(200)])
+    store.upsert([record("small#0", "fox and hound", "x")])
+    found = store.search_text("fox", top_k=2, per_document=1)
+    assert [document_id_of(passage.id) for passage in found] == ["big", "small"]
