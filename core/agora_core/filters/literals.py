@@ -84,10 +84,12 @@ class Literal:
         Raises:
             InvalidFilterError: the value is not JSON, or holds text that no database stores.
         """
-        copy = _copied(value, where)
+        # A plain string, which most values are, is spared the calls.
+        plain = type(value) is str and value.isascii() and "\x00" not in value
+        copy = value if plain else _copied(value, where)
         object.__setattr__(self, "_value", copy)
-        object.__setattr__(self, "type", json_type(copy))
-        object.__setattr__(self, "canonical", canonical_json(copy))
+        object.__setattr__(self, "type", "string" if plain else json_type(copy))
+        object.__setattr__(self, "canonical", _quote(copy) if plain else canonical_json(copy))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a filter literal is immutable")

@@ -53,6 +53,7 @@ METADATA_EXAMPLES: Final[tuple[dict[str, Any], ...]] = (
     {"k": "x" * 3000},
     {"k": "ab", "j": 2},
     {"j": 2, "k": ["b"]},
+    {"k": ["a", "b", "a", 1, 1.0, ["a"], ["a"]]},
 )
 """Metadata that differs by type, by nesting, by spelling of keys, and at the limits of numbers."""
 

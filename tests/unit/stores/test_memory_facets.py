@@ -48,3 +48,13 @@ def test_values_that_quotes_and_blanks_order_otherwise() -> None:
     store.upsert(VectorRecord(f"r{n}", "", [1.0], None, {"k": value}) for n, value in enumerate(values))
     expected = ["\n", "a", "ab ", "ab!", "ab", 'ab"', "z", "é"]
     assert [value for value, _ in store.facets("k")] == expected
+
+
+def test_rows_that_are_gone_do_not_count() -> None:
+    """Removed rows stay in the index until the store compacts itself."""
+    store = MemoryVectorStore(dimension=1)
+    store.upsert(VectorRecord(f"d{n}#0", "", [1.0], None, {"k": ["a", n % 2]}) for n in range(10))
+    store.remove("d0")
+    store.upsert([VectorRecord("d1#0", "", [1.0], None, {"k": "a"})])
+    assert store.facets("k") == [("a", 9), (0, 4), (1, 4)]
+    assert store.facets("k", filter={"k": [0]}) == [("a", 4), (0, 4)]

@@ -27,10 +27,11 @@ _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 class _Selection:
     """The rows of one filter, and how much of what was written they know of."""
 
-    __slots__ = ("dead", "ids", "known", "patched", "patches", "rows", "test")
+    __slots__ = ("_test", "dead", "expression", "ids", "known", "patched", "patches", "rows")
 
-    def __init__(self, rows: IntArray, test: Predicate, table: RowTable) -> None:
-        self.rows, self.test = rows, test
+    def __init__(self, rows: IntArray, expression: Expression, table: RowTable) -> None:
+        self.rows, self.expression = rows, expression
+        self._test: Predicate | None = None
         # A compaction gives the table other lists; what is known of the old ones says nothing of those.
         self.ids, self.patched = table.ids, table.patched
         self._follow(table)
@@ -42,10 +43,14 @@ class _Selection:
         """Follow what was written since; False where asking the index anew is simpler."""
         if self.ids is not table.ids or self.patched is not table.patched:
             return False
+        if self.known == len(table.ids) and self.patches == len(table.patched) and self.dead == table.dead_count:
+            return True
         changed = [row for row in dict.fromkeys(table.patched[self.patches :]) if row < self.known]
         if len(table.ids) - self.known + len(changed) > _FOLLOWED:
             return False
-        matches, metadata = self.test, table.metadata
+        if self._test is None:
+            self._test = predicate(self.expression)
+        matches, metadata = self._test, table.metadata
         rows = self.rows
         new = [row for row in range(self.known, len(table.ids)) if matches(metadata[row] or {})]
         if changed:
@@ -97,7 +102,7 @@ class Selections:
         """Remember the rows of a filter."""
         if len(self._kept) >= _REMEMBERED:
             self.clear()
-        self._kept[key] = _Selection(rows, predicate(expression), table)
+        self._kept[key] = _Selection(rows, expression, table)
 
     def clear(self) -> None:
         """Forget all."""

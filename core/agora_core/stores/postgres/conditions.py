@@ -83,13 +83,10 @@ def compile_condition(
     """
     if expression is None or expression == TRUE:
         return ALWAYS
+    if (leaves := _leaves(expression)) > _MOST_PARAMETERS:
+        raise _too_many(str(leaves))
     compiler = _Compiler(metadata, tokens, containment, prefix)
     condition = compiler.positive(expression)
-    if len(compiler.parameters) > _MOST_PARAMETERS:
-        raise UnsupportedFilterError(
-            f"the filter has {len(compiler.parameters)} conditions, where one statement takes {_MOST_PARAMETERS}; "
-            "use in_ or a list value, which are one condition each"
-        )
     return Condition(Raw(condition.as_string(None)), compiler.parameters)
 
 
@@ -103,6 +100,8 @@ class _Compiler:
 
     def bind(self, value: object) -> sql.Placeholder:
         """Return the placeholder of a new parameter."""
+        if len(self.parameters) == _MOST_PARAMETERS:
+            raise _too_many("more")
         name = f"{self.prefix}{len(self.parameters)}"
         self.parameters[name] = value
         return sql.Placeholder(name)
@@ -197,6 +196,19 @@ class _Compiler:
         if isinstance(given, Literals):
             return sql.SQL("{}::text[]::jsonb[]").format(self.bind([to_json_text(value) for value in given]))
         return sql.SQL("{}::text").format(self.bind(given))
+
+
+def _leaves(node: Expression) -> int:
+    if isinstance(node, (And, Or)):
+        return sum(map(_leaves, node.children))
+    return _leaves(node.child) if isinstance(node, Not) else 1
+
+
+def _too_many(number: str) -> UnsupportedFilterError:
+    return UnsupportedFilterError(
+        f"the filter has {number} conditions, where one statement takes {_MOST_PARAMETERS}; "
+        "use in_ or a list value, which are one condition each"
+    )
 
 
 def _leaf(node: Expression) -> Leaf:
