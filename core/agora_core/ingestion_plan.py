@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -175,6 +175,7 @@ class KeywordPort:
         self._add = Method(keyword, "add")
         self._replace = Method(keyword, "replace_documents") if offers(keyword, "replace_documents") else None
         self._remove = Method(keyword, "remove_document") if self._replace is None else None
+        self._stale = Method(keyword, "stale_documents") if offers(keyword, "stale_documents") else None
         for method in (self._replace, self._remove, self._add):
             if method is not None and self._within is not None and not method.knows("within"):
                 raise UnsupportedOperationError(
@@ -182,12 +183,32 @@ class KeywordPort:
                     "the store; add the argument (see KeywordRetriever), or ingest without keyword"
                 )
 
+    def stale(self, documents: Mapping[str, Sequence[VectorRecord]]) -> Steps[list[str] | None]:
+        """Return the documents of which the index holds something else; None where it cannot tell."""
+        if self._stale is None:
+            return None
+        kept = {self._kept_ids([key])[0]: self._kept(records) for key, records in documents.items()}
+        stale = set((yield from self._stale(kept, within=self._within)))
+        return [key for key, stored in zip(documents, kept, strict=True) if stored in stale]
+
+    def unknown(self, known: Iterable[str]) -> Steps[list[str]]:
+        """Return the documents of the index, within its bound, that are not among the known ones."""
+        if self._stale is None or getattr(self._store, "namespace", None) is not None:
+            return []
+        listed = Method(self._stale.target, "list_document_ids")
+        return sorted({*(yield from listed(*(() if self._within is None else (self._within,))))} - {*known})
+
+    def _kept(self, records: Sequence[VectorRecord]) -> list[VectorRecord]:
+        stamped = getattr(self._store, "stamped", None)
+        return list(records) if stamped is None else list(stamped(records))
+
+    def _kept_ids(self, document_ids: Sequence[str]) -> list[str]:
+        stored_ids = getattr(self._store, "stored_ids", None)
+        return list(document_ids) if stored_ids is None else list(stored_ids(document_ids))
+
     def write(self, records: Sequence[VectorRecord], replaced: Sequence[str] | None) -> Steps[None]:
         """Write what was written to the store; in the place of the documents `replaced`, where some are given."""
-        stamped = getattr(self._store, "stamped", None)
-        kept = list(records) if stamped is None else list(stamped(records))
-        stored_ids = getattr(self._store, "stored_ids", None)
-        documents = list(replaced or ()) if stored_ids is None else list(stored_ids(replaced or ()))
+        kept, documents = self._kept(records), self._kept_ids(replaced or ())
         if replaced is not None and self._replace is not None:
             yield from self._replace(documents, kept, within=self._within)
             return

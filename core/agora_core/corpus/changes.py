@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agora_core.metadata import UNSET, MetadataPatch
+from agora_core.filters.literals import json_equal
+from agora_core.metadata import MetadataPatch
 from agora_core.records import ChunkRecord, Embedding, Metadata, VectorRecord, indexed_text
 from agora_core.stores.fingerprints import Fingerprint, digest
 
@@ -18,7 +19,7 @@ class DocumentChange:
     """How a document gets from what is stored to what it is now."""
 
     id: str
-    chunks: list[ChunkRecord]
+    chunks: Sequence[ChunkRecord]
     """As they are stored: stamped, under the ids seen through the store."""
     outcome: Outcome = "unchanged"
     patch: MetadataPatch | None = None
@@ -26,12 +27,12 @@ class DocumentChange:
     texts: list[str] = field(default_factory=list)
     """What has to be embedded, each once."""
     kept: dict[str, str] = field(default_factory=dict)
-    """Digest of what is embedded to the id of a stored chunk that has its vector, for chunks that are written."""
-    written: list[ChunkRecord] = field(default_factory=list)
+    """Embedded text to the id of a stored chunk that has its vector, for chunks that are written."""
+    written: Sequence[ChunkRecord] = ()
     stale: list[str] = field(default_factory=list)
-    """Ids of chunks to delete."""
-    whole: bool = False
-    """Nothing that is stored stays as it is, so the document is replaced in one step."""
+    """Ids of chunks that go."""
+    replaced: bool = False
+    """The chunks written are all there are: the document is replaced in one step, so that no reader sees its tail."""
 
     @property
     def reused(self) -> int:
@@ -48,66 +49,55 @@ class DocumentChange:
         made = []
         for chunk in self.written:
             text = indexed_text(chunk.text, chunk.context)
-            vector = vectors[text] if text in vectors else kept[self.kept[digest(text)]]
+            vector = vectors[text] if text in vectors else kept[self.kept[text]]
             made.append(VectorRecord(chunk.id, chunk.text, vector, chunk.source, chunk.metadata, chunk.context))
         return made
 
 
 def change_of(document_id: str, chunks: Sequence[ChunkRecord], stored: Sequence[Fingerprint]) -> DocumentChange:
     """Compare the chunks of a document with what is stored of it."""
-    change = DocumentChange(document_id, list(chunks))
+    change = DocumentChange(document_id, chunks)
     known = {one.id: one for one in stored}
-    vectors: dict[str, str] = {}
-    for one in stored:
-        vectors.setdefault(str(one.embedded), one.id)
+    # The smallest id of equal ones, so that two runs do the same.
+    vectors = {one.embedded: one.id for one in sorted(stored, key=lambda one: one.id, reverse=True)} if stored else {}
     relabels: list[tuple[Metadata, Metadata]] = []
-    only_labels = True
+    written: list[ChunkRecord] = []
+    new: dict[str, None] = {}
+    kept: dict[str, str] = {}
     for chunk in chunks:
         text = indexed_text(chunk.text, chunk.context)
-        same, here = digest(text), known.get(chunk.id)
-        if (
-            here is not None
-            and here.embedded == same
-            and here.text == digest(chunk.text)
-            and here.source == chunk.source
-        ):
-            if not _equal(here.metadata, chunk.metadata):
-                relabels.append((here.metadata or {}, chunk.metadata or {}))
-                change.kept[same] = here.id
-                change.written.append(chunk)
+        if not vectors:
+            new[text] = None
             continue
-        only_labels = False
-        change.written.append(chunk)
+        same, here = digest(text), known.pop(chunk.id, None)
+        if here is not None and here.embedded == same and here.source == chunk.source and _is_shown(here, chunk, same):
+            kept[text] = here.id
+            if not json_equal(here.metadata or {}, chunk.metadata or {}):
+                relabels.append((here.metadata or {}, chunk.metadata or {}))
+                written.append(chunk)
+            continue
+        change.outcome = "reused"
+        written.append(chunk)
         if same in vectors:
-            change.kept[same] = vectors[same]
-        elif text not in change.texts:
-            change.texts.append(text)
-    change.stale = sorted(set(known) - {chunk.id for chunk in chunks})
+            kept[text] = vectors[same]
+        else:
+            new[text] = None
+    change.texts, change.stale, change.kept = list(new), sorted(known), kept
+    change.replaced = bool(change.stale) or not stored
+    change.written = chunks if change.replaced else written
     if change.texts:
         change.outcome = "embedded"
-    elif change.stale or not only_labels:
+    elif change.stale:
         change.outcome = "reused"
-    elif relabels:
+    elif relabels and change.outcome == "unchanged":
         change.outcome = "relabelled"
-        if len(relabels) == len(chunks) == len(stored):
+        if len(relabels) == len(stored):
             change.patch = _shared_patch(relabels)
-    change.whole = len(change.written) == len(chunks)
     return change
 
 
-def _equal(stored: Metadata | None, wanted: Metadata | None) -> bool:
-    return bool(_canonical(stored or {}) == _canonical(wanted or {}))
-
-
-def _canonical(value: Any) -> Any:
-    """Return JSON so that equality tells booleans from numbers, and lists from tuples not."""
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, Mapping):
-        return {key: _canonical(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_canonical(inner) for inner in value]
-    return value
+def _is_shown(stored: Fingerprint, chunk: ChunkRecord, embedded: str) -> bool:
+    return stored.text == (digest(chunk.text) if chunk.context else embedded)
 
 
 def _shared_patch(relabels: Sequence[tuple[Metadata, Metadata]]) -> MetadataPatch | None:
@@ -116,25 +106,11 @@ def _shared_patch(relabels: Sequence[tuple[Metadata, Metadata]]) -> MetadataPatc
     for old, new in relabels:
         patch: dict[str, Any] = {key: None for key in old if key not in new}
         for key, value in new.items():
-            if key not in old or _canonical(old[key]) != _canonical(value):
+            if key not in old or not json_equal(old[key], value):
                 if value is None:
                     # A patch takes a null for a removal.
                     return None
                 patch[key] = value
         patches.append(patch)
     first = patches[0]
-    return first if all(_canonical(patch) == _canonical(first) for patch in patches) else None
-
-
-def is_effective(patch: Mapping[str, Any], metadata: Metadata | None) -> bool:
-    """Say whether a patch changes a metadata."""
-    known = metadata or {}
-    for key, value in patch.items():
-        if value is UNSET:
-            continue
-        if value is None:
-            if key in known:
-                return True
-        elif key not in known or _canonical(known[key]) != _canonical(value):
-            return True
-    return False
+    return first if all(json_equal(patch, first) for patch in patches) else None

@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from agora_core.corpus.changes import is_effective
 from agora_core.corpus.report import SyncReport
-from agora_core.errors import AgoraError, InvalidArgumentError
+from agora_core.errors import InvalidArgumentError
 from agora_core.events import watching
 from agora_core.ingestion_plan import KeywordPort
 from agora_core.metadata import MetadataPatch, check_text, validate_patch
 from agora_core.protocols import AnyFilter, VectorStore
-from agora_core.records import Metadata, document_id_of
 from agora_core.steps import Steps, arun, run
 from agora_core.stores.fingerprints import Patched
 from agora_core.stores.ports import StorePort
@@ -97,16 +95,9 @@ class _Permissions:
         return report
 
     def _patched(self, patches: dict[str, MetadataPatch]) -> Steps[None]:
-        done = yield from self._in_store(patches)
+        done: dict[str, Patched | Exception] = yield from self._store.patch_documents(patches)
         for key, patch in patches.items():
-            outcome = done.get(key, NOT_FOUND)
-            if isinstance(outcome, Patched):
-                if outcome.refused:
-                    outcome = "the patch would move a chunk out of the scope"
-                elif not outcome.found:
-                    outcome = NOT_FOUND
-                else:
-                    outcome = "relabelled" if outcome.changed else "unchanged"
+            outcome = _told(done.get(key))
             # A later patch that changes nothing does not undo that an earlier one did.
             if not (outcome == "unchanged" and self._outcomes.get(key) == "relabelled"):
                 self._outcomes[key] = outcome
@@ -118,27 +109,15 @@ class _Permissions:
         stored_ids = getattr(self._store.store, "stored_ids", None)
         return keys if stored_ids is None else list(stored_ids(keys))
 
-    def _in_store(self, patches: dict[str, MetadataPatch]) -> Steps[dict[str, Any]]:
-        store = self._store
-        if store.offers("patch_documents"):
-            return dict((yield from store.method("patch_documents")(patches)))
-        known: dict[str, list[Metadata | None]] | None = None
-        if store.offers("fingerprints"):
-            known = {}
-            for one in (yield from store.method("fingerprints")(list(patches), digests=False)):
-                known.setdefault(document_id_of(one.id), []).append(one.metadata)
-        done: dict[str, Any] = {}
-        for key, patch in patches.items():
-            if known is not None and not any(is_effective(patch, metadata) for metadata in known.get(key, [])):
-                done[key] = Patched(len(known.get(key, [])), 0)
-                continue
-            try:
-                changed = yield from store.update_metadata(key, patch)
-            except AgoraError as error:
-                done[key] = str(error)
-            else:
-                done[key] = Patched(changed, changed)
-        return done
+
+def _told(done: Patched | Exception | None) -> str:
+    if isinstance(done, Exception):
+        return str(done)
+    if done is None or not done.found:
+        return NOT_FOUND
+    if done.refused:
+        return "the patch would move a chunk out of the scope"
+    return "relabelled" if done.changed else "unchanged"
 
 
 def _checked(patches: Any) -> Iterator[tuple[str, MetadataPatch]]:

@@ -1,40 +1,55 @@
 """Keep an index equal to a source of truth, at the cost of what changed.
 
-Documents go through in windows: the store tells of what it has, changes are worked out, new texts are embedded, each
-document is written. Only when the source has ended well is what it no longer holds removed.
+Documents go through in windows: the store tells of what it has, changes are worked out, new texts are embedded, whole
+documents are written. Only when the source has ended well is removed what it no longer holds, of what was there when
+the run began.
 """
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agora_core.chunking import Cutter, document_cutter
-from agora_core.concurrency import map_bounded
+from agora_core.corpus.batches import batched, embed_batches, narrow
 from agora_core.corpus.changes import DocumentChange, change_of
 from agora_core.corpus.report import SyncReport
+from agora_core.corpus.sources import Source
 from agora_core.embedding import EmbedderPort
-from agora_core.errors import AgoraError, InvalidArgumentError, ScopeViolationError, UnsafeRemovalError
+from agora_core.errors import (
+    AgoraError,
+    InvalidArgumentError,
+    SchemaError,
+    ScopeViolationError,
+    StoreClosedError,
+    StoreUnavailableError,
+    UnsafeRemovalError,
+    UnsupportedOperationError,
+    out_of_scope,
+)
 from agora_core.events import watching
 from agora_core.filters import compile_filter, predicate
 from agora_core.ingestion import Progress, progress_bar, storable_document
 from agora_core.ingestion_plan import KeywordPort
 from agora_core.protocols import AnyFilter, EmbeddingProvider, VectorStore
 from agora_core.records import ChunkRecord, Embedding, IngestDocument, VectorRecord, document_id_of
-from agora_core.steps import Call, Steps, arun, run
-from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
+from agora_core.steps import Steps, arun, run
+from agora_core.stores.fingerprints import Fingerprint, Patched, fingerprint_of
 from agora_core.stores.ports import StorePort
 from agora_core.validation import check_top_k
 
 Contextualize = Callable[[IngestDocument, ChunkRecord], "str | None"]
 
-_WINDOW: Final = 100
-_BATCH: Final = 256
+Vectors = dict[str, dict[str, Embedding]]
+"""By document, by text."""
+
+_WRITTEN_AT_ONCE: Final = 1_000
+_READ_AT_ONCE: Final = 256
 _REMOVED_AT_ONCE: Final = 200
+_IN_A_ROW: Final = 8
+_ALL_FAIL: Final = (StoreUnavailableError, StoreClosedError, SchemaError, UnsupportedOperationError)
+"""Errors that say nothing of one document."""
 
 
 def sync_documents(
@@ -67,7 +82,8 @@ def sync_documents(
         scope: a filter that bounds everything, as a view would: a document outside it fails, and removal goes no
             further.
         allow_empty: let an empty source remove everything; without it an empty source is refused.
-        strict: raise at the first document that fails; nothing is removed then. Otherwise it is told in `failed`.
+        strict: raise at the first document that fails; nothing is removed then. Otherwise it is told in `failed`, and
+            something without a readable id, which may stand for any document, keeps all from being removed.
         dry_run: embed and write nothing, and report what the run would do.
         concurrency: how many batches of texts are embedded at once, 1 or more.
         show_progress: show a bar of documents written (extra `progress`).
@@ -77,11 +93,12 @@ def sync_documents(
     Raises:
         UnsafeRemovalError: the source is empty; nothing was written.
         InvalidArgumentError: an argument is not as described.
-        Exception: what the source raised. What was written stays whole, and nothing is removed.
+        Exception: what the source raised, or what embedder or store raised for eight documents in a row. What was
+            written stays whole, and nothing is removed.
     """
     sync = _Sync(embedder, store, keyword, scope, allow_empty, strict, dry_run, concurrency, contextualize, chunking)
     with progress_bar(documents, show_progress, "syncing") as bar:
-        return run(watching("sync", sync.steps(_SyncSource(documents), bar)))
+        return run(watching("sync", sync.steps(Source(documents), bar)))
 
 
 async def async_sync_documents(
@@ -101,48 +118,8 @@ async def async_sync_documents(
 ) -> SyncReport:
     """Async twin of `sync_documents`; takes an async iterator too. A sync one is read in a worker thread."""
     sync = _Sync(embedder, store, keyword, scope, allow_empty, strict, dry_run, concurrency, contextualize, chunking)
-    source = _AsyncSource(documents) if isinstance(documents, AsyncIterable) else _SyncSource(documents)
     with progress_bar(documents, show_progress, "syncing") as bar:
-        return await arun(watching("sync", sync.steps(source, bar)))
-
-
-class _SyncSource:
-    """Documents of an iterable, some at a time."""
-
-    def __init__(self, documents: Iterable[Any]) -> None:
-        if isinstance(documents, (str, bytes, IngestDocument)) or not isinstance(documents, Iterable):
-            raise InvalidArgumentError(
-                f"documents must be an iterable of IngestDocument, got {type(documents).__name__}"
-            )
-        self._documents: Iterator[Any] = iter(documents)
-
-    def next(self) -> Steps[list[Any]]:
-        """Return the next documents; none are left when it is empty."""
-        documents: list[Any] = yield Call(self._take, lambda: asyncio.to_thread(self._take))
-        return documents
-
-    def _take(self) -> list[Any]:
-        return list(itertools.islice(self._documents, _WINDOW))
-
-
-class _AsyncSource:
-    """Documents of an async iterable, some at a time."""
-
-    def __init__(self, documents: AsyncIterable[Any]) -> None:
-        self._documents: AsyncIterator[Any] = aiter(documents)
-
-    def next(self) -> Steps[list[Any]]:
-        """Return the next documents; none are left when it is empty."""
-        documents: list[Any] = yield Call(list, self._take)
-        return documents
-
-    async def _take(self) -> list[Any]:
-        taken = []
-        async for document in self._documents:
-            taken.append(document)
-            if len(taken) == _WINDOW:
-                break
-        return taken
+        return await arun(watching("sync", sync.steps(Source(documents), bar)))
 
 
 class _Sync:
@@ -174,36 +151,42 @@ class _Sync:
         self._cut: Cutter = document_cutter(**chunking)
         self._contextualize = contextualize
         self._embedder = EmbedderPort(embedder)
-        view = store if scope is None else store.scoped(scope)
-        self._store = StorePort(view)
+        # What the scope hides is asked of the store behind it.
+        self._behind = None if scope is None else StorePort(store)
+        self._store = StorePort(store if scope is None else store.scoped(scope))
         bound = self._store.scope()
         self._bound = None if bound is None else predicate(compile_filter(bound))
         self._keyword = None if keyword is None else KeywordPort(keyword, self._store)
         self._allow_empty, self._strict, self._dry_run = bool(allow_empty), bool(strict), bool(dry_run)
         self._concurrency = check_top_k(concurrency, argument="concurrency")
         self._seen: set[str] = set()
+        self._nameless = self._named = False
+        self._in_a_row = 0
         self._scanned: dict[str, list[Fingerprint]] | None = None
+        self._bar: Progress
         self.report = SyncReport()
 
-    def steps(self, source: Any, bar: Progress) -> Steps[SyncReport]:
+    def steps(self, source: Source, bar: Progress) -> Steps[SyncReport]:
         begun = time.perf_counter()
-        position = 0
-        yield from self._store.check_model(self._embedder.model, fills=not self._dry_run)
-        while documents := (yield from source.next()):
-            changes = []
-            for document in documents:
-                if (cut := self._taken(document, position)) is not None:
-                    changes.append(cut)
-                position += 1
-            yield from self._window(changes)
-            bar.update(len(documents))
-        if position == 0 and not self._allow_empty:
+        self._bar = bar
+        yield from self._store.check_model(self._embedder.model)
+        documents = yield from source.next()
+        if not documents and not self._allow_empty:
             raise UnsafeRemovalError(
                 "the source is empty, which would remove every document of the store; nothing was written. Pass "
                 "allow_empty=True if that is meant",
                 reason="empty-source",
             )
-        yield from self._remove_gone()
+        # Documents that others add from now on are not taken for gone.
+        there = dict.fromkeys((yield from self._store.list_document_ids()))
+        position = 0
+        while documents:
+            cut = [self._taken(document, position + place) for place, document in enumerate(documents)]
+            yield from self._window([one for one in cut if one is not None], there)
+            position += len(documents)
+            documents = yield from source.next()
+        if not self._nameless:
+            yield from self._remove_gone([key for key in there if key not in self._seen])
         self.report.seconds = time.perf_counter() - begun
         return self.report
 
@@ -211,7 +194,9 @@ class _Sync:
 
     def _taken(self, document: Any, position: int) -> tuple[str, list[ChunkRecord]] | None:
         """Return the id and the chunks of a document, None where it fails."""
-        key = str(getattr(document, "id", f"documents[{position}]"))
+        key = getattr(document, "id", None)
+        if not isinstance(key, str):
+            key, self._nameless = f"documents[{position}]", True
         try:
             checked = storable_document(document, position)
             key = checked.id
@@ -253,12 +238,15 @@ class _Sync:
             for chunk, one in zip(chunks, stamped, strict=True)
         ]
 
-    def _fail(self, key: str, error: Exception) -> None:
-        if self._strict:
+    def _fail(self, key: str, error: Exception, *, outside: bool = False) -> None:
+        """Tell of a document that failed; `outside` says that embedder or store raised, who may be down."""
+        self._in_a_row += outside
+        if self._strict or self._in_a_row >= _IN_A_ROW:
             raise error
         name = type(error).__name__
         report = self.report
         report.failed[key] = str(error) if isinstance(error, AgoraError) else f"{name}: {error}"
+        self._bar.update(1)
         # Of an id that was given twice the first document may be done already.
         for done in (report.embedded, report.reused, report.relabelled, report.unchanged):
             if key in done:
@@ -266,28 +254,23 @@ class _Sync:
 
     # A window ---------------------------------------------------------------------------------------------------------
 
-    def _window(self, documents: Sequence[tuple[str, list[ChunkRecord]]]) -> Steps[None]:
-        if not documents:
-            return
-        stored = yield from self._stored([key for key, _ in documents])
-        changes = [change_of(key, chunks, stored.get(key, [])) for key, chunks in documents]
-        if self._dry_run:
-            for change in changes:
-                self._count(change)
-            return
-        vectors = yield from self._embedded([change for change in changes if change.texts])
+    def _window(self, documents: Sequence[tuple[str, list[ChunkRecord]]], there: Mapping[str, None]) -> Steps[None]:
+        stored = yield from self._stored([key for key, _ in documents if key in there])
+        changes = [change_of(key, chunks, stored.get(key, ())) for key, chunks in documents]
+        if self._behind is not None and self._behind.offers("fingerprints"):
+            changes = yield from self._inside(self._behind, changes, stored)
+        if not self._dry_run:
+            vectors = yield from self._embedded([change for change in changes if change.texts])
+            changes = [change for change in changes if len(vectors.get(change.id, ())) == len(change.texts)]
+            changes = yield from self._written(changes, vectors)
+            yield from self._indexed(changes)
         for change in changes:
-            if len(vectors.get(change.id, ())) < len(change.texts):
-                continue
-            try:
-                yield from self._written(change, vectors.get(change.id, {}))
-            except Exception as error:
-                self._fail(change.id, error)
-            else:
-                self._count(change)
+            self._count(change)
 
     def _stored(self, keys: list[str]) -> Steps[dict[str, list[Fingerprint]]]:
         found: dict[str, list[Fingerprint]] = {}
+        if not keys:
+            return found
         if self._store.offers("fingerprints"):
             for one in (yield from self._store.method("fingerprints")(keys)):
                 found.setdefault(document_id_of(one.id), []).append(one)
@@ -302,90 +285,132 @@ class _Sync:
                     self._scanned.setdefault(document_id_of(one.id), []).append(row)
         return {key: self._scanned.get(key, []) for key in keys}
 
-    def _embedded(self, changes: list[DocumentChange]) -> Steps[dict[str, dict[str, Embedding]]]:
+    def _inside(
+        self, behind: StorePort, changes: list[DocumentChange], stored: Mapping[str, Sequence[Fingerprint]]
+    ) -> Steps[list[DocumentChange]]:
+        """Refuse documents that would write over a record outside the scope, before they are paid for."""
+        writing = [change.id for change in changes if change.written]
+        if not writing:
+            return changes
+        taken = {one.id for one in (yield from behind.method("fingerprints")(writing, digests=False))}
+        taken -= {one.id for rows in stored.values() for one in rows}
+        allowed = []
+        for change in changes:
+            if clash := [chunk.id for chunk in change.written if chunk.id in taken]:
+                self._fail(change.id, out_of_scope(clash[0]))
+            else:
+                allowed.append(change)
+        return allowed
+
+    def _embedded(self, changes: list[DocumentChange]) -> Steps[Vectors]:
         """Embed the new texts of documents, in full batches, some at once. A document whose texts fail is told."""
+        vectors: Vectors = {}
+        if not changes:
+            return vectors
+        if not self._named:
+            yield from self._store.check_model(self._embedder.model, fills=True)
+            self._named = True
         wanted = [(change.id, text) for change in changes for text in change.texts]
-        batches = [wanted[start : start + _BATCH] for start in range(0, len(wanted), _BATCH)]
-        answers = yield from self._all([[text for _, text in batch] for batch in batches])
-        vectors: dict[str, dict[str, Embedding]] = {}
+        batches = list(batched([text for _, text in wanted]))
+        answers = yield from embed_batches(self._embedder, batches, concurrency=self._concurrency)
         again: dict[str, list[str]] = {}
+        places = iter(wanted)
         for batch, answer in zip(batches, answers, strict=True):
-            found = [None] * len(batch) if isinstance(answer, Exception) else answer
-            for (key, text), vector in zip(batch, found, strict=True):
-                if vector is None:
+            for place, (key, text) in enumerate([next(places) for _ in batch]):
+                if isinstance(answer, Exception):
                     again.setdefault(key, []).append(text)
                 else:
-                    vectors.setdefault(key, {})[text] = vector
+                    vectors.setdefault(key, {})[text] = answer[place]
         for key, texts in again.items():
             # One text may spoil a batch; each document gets a chance of its own.
-            (answer,) = yield from self._all([texts])
-            if isinstance(answer, Exception):
-                self._fail(key, answer)
-            else:
-                vectors.setdefault(key, {}).update(zip(texts, answer, strict=True))
+            own = list(batched(texts))
+            answers = yield from embed_batches(self._embedder, own, concurrency=self._concurrency)
+            failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
+            if failed is not None:
+                self._fail(key, failed, outside=True)
+                continue
+            self._in_a_row = 0
+            for batch, answer in zip(own, answers, strict=True):
+                vectors.setdefault(key, {}).update(zip(batch, answer, strict=True))  # type: ignore[arg-type]
         return vectors
 
-    def _all(self, batches: list[list[str]]) -> Steps[list[Any]]:
-        """Return the vectors of each batch, or the error that it ended with."""
-
-        def one(texts: list[str]) -> Any:
-            try:
-                return run(self._embedder.embed(texts))
-            except Exception as error:
-                return error
-
-        async def aone(texts: list[str]) -> Any:
-            try:
-                return await arun(self._embedder.embed(texts))
-            except Exception as error:
-                return error
-
-        def together() -> list[Any]:
-            if len(batches) == 1 or self._concurrency == 1:
-                return list(map(one, batches))
-            with ThreadPoolExecutor(self._concurrency, thread_name_prefix="agora-embed") as pool:
-                return list(pool.map(one, batches))
-
-        if not batches:
-            return []
-        answers: list[Any] = yield Call(together, lambda: map_bounded(aone, batches, limit=self._concurrency))
-        return answers
-
-    def _written(self, change: DocumentChange, vectors: dict[str, Embedding]) -> Steps[None]:
-        store = self._store
-        if change.outcome == "unchanged":
-            return
-        if change.patch is not None and store.offers("update_metadata"):
-            yield from store.update_metadata(change.id, change.patch)
-            if self._keyword is not None:
-                yield from self._keyword.write(change.records_for_index(), [change.id])
-            return
-        kept: dict[str, Embedding] = {}
-        if needed := sorted(set(change.kept.values())):
-            kept = {record.id: record.embedding for record in (yield from store.get(needed))}
-        records = change.records(vectors, kept)
-        if change.whole and store.offers("replace_documents"):
-            yield from store.replace_documents([change.id], records)
+    def _written(self, changes: list[DocumentChange], vectors: Vectors) -> Steps[list[DocumentChange]]:
+        """Write documents, many at once, and return those that are as they should be."""
+        patches = {change.id: change.patch for change in changes if change.patch is not None}
+        if patches and self._store.offers("update_metadata"):
+            outcomes: dict[str, Patched | Exception] = yield from self._store.patch_documents(patches)
+            for key in patches:
+                outcome = outcomes.get(key)
+                if not isinstance(outcome, Patched) or outcome.refused:
+                    missing = InvalidArgumentError(f"document {key!r} was removed, or left the scope, meanwhile")
+                    self._fail(key, outcome if isinstance(outcome, Exception) else missing)
         else:
-            if records:
-                yield from store.upsert(records)
-            if change.stale:
-                yield from store.delete(change.stale)
-        if self._keyword is not None:
-            yield from self._keyword.write(change.records_for_index(), [change.id])
+            patches = {}
+        for group in _groups([one for one in changes if one.outcome != "unchanged" and one.id not in patches]):
+            try:
+                yield from self._put(group, vectors)
+            except _ALL_FAIL:
+                raise
+            except Exception as error:
+                if len(group) == 1:
+                    self._fail(group[0].id, error, outside=True)
+                    continue
+                # One document may spoil the group.
+                for change in group:
+                    try:
+                        yield from self._put([change], vectors)
+                    except Exception as own:
+                        self._fail(change.id, own, outside=True)
+                    else:
+                        self._in_a_row = 0
+            else:
+                self._in_a_row = 0
+        return [change for change in changes if change.id not in self.report.failed]
+
+    def _put(self, group: Sequence[DocumentChange], vectors: Vectors) -> Steps[None]:
+        store = self._store
+        needed = sorted(
+            {key for change in group for key in change.kept.values()} if any(c.written for c in group) else ()
+        )
+        kept: dict[str, Embedding] = {}
+        for start in range(0, len(needed), _READ_AT_ONCE):
+            found = yield from store.get(needed[start : start + _READ_AT_ONCE])
+            kept.update(zip([record.id for record in found], narrow([one.embedding for one in found]), strict=True))
+        records = [record for change in group for record in change.records(vectors.get(change.id, {}), kept)]
+        if store.offers("replace_documents"):
+            yield from store.replace_documents([change.id for change in group if change.replaced], records)
+            return
+        if records:
+            yield from store.upsert(records)
+        if stale := [key for change in group for key in change.stale]:
+            yield from store.delete(stale)
+
+    def _indexed(self, changes: Sequence[DocumentChange]) -> Steps[None]:
+        """Write to the keyword index what changed, and what it lost when a run was broken off."""
+        if self._keyword is None or not changes:
+            return
+        records = {change.id: change.records_for_index() for change in changes}
+        stale = yield from self._keyword.stale(records)
+        if stale is None:
+            stale = [change.id for change in changes if change.outcome != "unchanged"]
+        if stale:
+            yield from self._keyword.write([record for key in stale for record in records[key]], stale)
 
     def _count(self, change: DocumentChange) -> None:
         report = self.report
         if change.id not in report.failed:
             getattr(report, change.outcome).append(change.id)
+            self._bar.update(1)
         if change.outcome != "unchanged":
             report.chunks_embedded += len(change.texts)
             report.characters_embedded += sum(map(len, change.texts))
             report.chunks_reused += change.reused
 
-    def _remove_gone(self) -> Steps[None]:
-        stored: list[str] = yield from self._store.list_document_ids()
-        gone = [key for key in stored if key not in self._seen]
+    def _remove_gone(self, gone: list[str]) -> Steps[None]:
+        if gone and getattr(self._store.store, "namespace", None) is not None:
+            # Records in scope outside the namespace are seen there, and are not its own.
+            own = yield from self._store.method("fingerprints")(gone, digests=False)
+            gone = sorted({document_id_of(one.id) for one in own})
         if not self._dry_run:
             for start in range(0, len(gone), _REMOVED_AT_ONCE):
                 some = gone[start : start + _REMOVED_AT_ONCE]
@@ -394,6 +419,22 @@ class _Sync:
                 else:
                     for key in some:
                         yield from self._store.remove(key)
-                if self._keyword is not None:
-                    yield from self._keyword.write([], some)
+            if self._keyword is not None:
+                lost = yield from self._keyword.unknown(self._seen)
+                if doomed := sorted({*gone, *lost}):
+                    yield from self._keyword.write([], doomed)
         self.report.removed = gone
+
+
+def _groups(changes: Sequence[DocumentChange]) -> Iterator[list[DocumentChange]]:
+    """Put documents together until they have 1,000 chunks to write."""
+    group: list[DocumentChange] = []
+    count = 0
+    for change in changes:
+        group.append(change)
+        count += len(change.written)
+        if count >= _WRITTEN_AT_ONCE:
+            yield group
+            group, count = [], 0
+    if group:
+        yield group

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from agora_core.errors import out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter, scope_of
+from agora_core.filters.literals import json_equal
 from agora_core.filters.matching import Predicate, predicate
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1
@@ -405,6 +406,29 @@ class KeywordRetriever(BaseRetriever):
             if expression is None or expression == TRUE:
                 return sorted(self._table.document_ids())
             return self._table.documents_in(self._selection(expression).rows.tolist())
+
+    def stale_documents(self, documents: Mapping[str, Sequence[Any]], *, within: AnyFilter | None = None) -> list[str]:
+        """Return the ids of those documents whose passages here are not exactly these records, in their order."""
+        matches = _predicate(within)
+        with self._lock:
+            return [key for key, records in documents.items() if not self._is_exactly(key, records, matches)]
+
+    def _is_exactly(self, document_id: str, records: Sequence[Any], matches: Predicate | None) -> bool:
+        table = self._table
+        rows = self._inside(table.rows_of(document_id), matches)
+        if len(rows) != len(records):
+            return False
+        wanted = {record.id: record for record in records}
+        for row in rows:
+            record = wanted.get(table.ids[row])
+            if (
+                record is None
+                or (table.texts[row], table.sources[row], table.contexts[row])
+                != (record.text, record.source, record.context or None)
+                or not json_equal(table.metadata[row] or {}, record.metadata or {})
+            ):
+                return False
+        return True
 
     async def alist_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
         """Async twin of `list_document_ids`, in a worker thread."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agora_core.records import Metadata, indexed_text
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """One small row a record. The digests are SHA-256 in hexadecimal, or None where none were asked for."""
 
     id: str
@@ -21,8 +20,7 @@ class Fingerprint:
     metadata: Metadata | None
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
+class Patched(NamedTuple):
     """What a patch did to a document: how many chunks it has, how many changed, and whether the scope refused it."""
 
     found: int
@@ -41,4 +39,5 @@ def fingerprint_of(
     """Return the fingerprint of a record."""
     if not digests:
         return Fingerprint(key, None, None, source, metadata)
-    return Fingerprint(key, digest(indexed_text(text, context)), digest(text), source, metadata)
+    shown = digest(text)
+    return Fingerprint(key, digest(indexed_text(text, context)) if context else shown, shown, source, metadata)

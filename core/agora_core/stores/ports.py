@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from agora_core.calling import Method, acall_function, call, offers
-from agora_core.errors import UnsupportedOperationError
+from agora_core.errors import AgoraError, UnsupportedOperationError
 from agora_core.filters import Expression
-from agora_core.metadata import MetadataPatch
+from agora_core.filters.literals import json_equal
+from agora_core.metadata import UNSET, MetadataPatch
 from agora_core.protocols import AnyFilter
-from agora_core.records import JSON, Embedding, IndexedDocument, Passage, VectorRecord
+from agora_core.records import JSON, Embedding, IndexedDocument, Metadata, Passage, VectorRecord, document_id_of
 from agora_core.steps import Call, Steps
+from agora_core.stores.fingerprints import Patched
 from agora_core.stores.per_document import grow
 
 _PAGE: Final = 256
@@ -98,6 +100,36 @@ class StorePort:
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> Steps[int]:
         """Patch a document."""
         return int((yield from self._bounded("update_metadata", within, document_id, patch)) or 0)
+
+    def patch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> Steps[dict[str, Patched | Exception]]:
+        """Patch many documents; what became of each that there is, in one statement where the store can.
+
+        A document whose patch is refused has the error in its place, or is `refused`; the others are patched.
+        """
+        if self.offers("patch_documents"):
+            return dict((yield from self._bounded("patch_documents", within, patches)))
+        known: dict[str, list[Metadata | None]] | None = None
+        if self.offers("fingerprints"):
+            known = {}
+            for one in (yield from self.method("fingerprints")(list(patches), digests=False, within=within)):
+                known.setdefault(document_id_of(one.id), []).append(one.metadata)
+        done: dict[str, Patched | Exception] = {}
+        for key, patch in patches.items():
+            found = None if known is None else known.get(key, [])
+            if found is not None and not any(is_effective(patch, metadata) for metadata in found):
+                if found:
+                    done[key] = Patched(len(found), 0)
+                continue
+            try:
+                changed = yield from self.update_metadata(key, patch, within=within)
+            except AgoraError as error:
+                done[key] = error
+            else:
+                if changed or found:
+                    done[key] = Patched(len(found or ()) or changed, changed)
+        return done
 
     def remove_where(self, filter: AnyFilter) -> Steps[int]:
         """Remove what matches."""
@@ -210,3 +242,17 @@ class Reader:
             if len(page) == _PAGE:
                 break
         return page
+
+
+def is_effective(patch: Mapping[str, Any], metadata: Metadata | None) -> bool:
+    """Say whether a patch changes a metadata."""
+    known = metadata or {}
+    for key, value in patch.items():
+        if value is UNSET:
+            continue
+        if value is None:
+            if key in known:
+                return True
+        elif key not in known or not json_equal(known[key], value):
+            return True
+    return False

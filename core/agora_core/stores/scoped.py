@@ -291,7 +291,7 @@ class ScopedVectorStore(OperationStore):
         found = yield from method(kept, digests=digests, within=self._narrow(within))
         if self._namespace is None:
             return list(found)
-        return [replace(one, id=self._namespace.shown(one.id)) for one in found]
+        return [one._replace(id=self._namespace.shown(one.id)) for one in found]
 
     def _count(self, filter: AnyFilter | None) -> Steps[int]:
         if not (yield from self._has_twins()):

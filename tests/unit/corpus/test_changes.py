@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from agora_core.corpus.changes import change_of, is_effective
+from agora_core.corpus.changes import change_of
 from agora_core.metadata import UNSET
 from agora_core.records import ChunkRecord
 from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
+from agora_core.stores.ports import is_effective
 
 
 def chunks(*texts: str, source: str | None = None, **metadata: object) -> list[ChunkRecord]:
@@ -18,14 +19,14 @@ def stored(of: list[ChunkRecord]) -> list[Fingerprint]:
 
 def test_equal_documents_ask_for_nothing() -> None:
     change = change_of("d", chunks("a", "b", k=1), stored(chunks("a", "b", k=1)))
-    assert (change.outcome, change.texts, change.written, change.stale) == ("unchanged", [], [], [])
+    assert (change.outcome, change.texts, list(change.written), change.stale) == ("unchanged", [], [], [])
 
 
 def test_a_paragraph_at_the_top_embeds_only_itself() -> None:
     change = change_of("d", chunks("new", "a", "b"), stored(chunks("a", "b")))
     assert (change.outcome, change.texts) == ("embedded", ["new"])
     assert [one.id for one in change.written] == ["d#0", "d#1", "d#2"]
-    assert change.whole
+    assert not change.replaced
     assert change.reused == 2
 
 
@@ -35,10 +36,11 @@ def test_equal_new_texts_are_embedded_once() -> None:
 
 def test_a_shorter_document_only_loses_its_end() -> None:
     change = change_of("d", chunks("a"), stored(chunks("a", "b", "c")))
-    assert (change.outcome, change.written, change.stale) == ("reused", [], ["d#1", "d#2"])
-    assert not change.whole
+    assert (change.outcome, change.texts, change.stale) == ("reused", [], ["d#1", "d#2"])
+    assert change.replaced
+    assert change.kept == {"a": "d#0"}
     empty = change_of("d", [], stored(chunks("a")))
-    assert (empty.outcome, empty.whole) == ("reused", True)
+    assert (empty.outcome, empty.replaced) == ("reused", True)
 
 
 def test_one_patch_relabels_where_it_can() -> None:
