@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from agora_core.records import (
 from agora_core.steps import Steps, arun, run, together
 from agora_core.stores.base import Health, OnWrite
 from agora_core.stores.facets import Facets, check_facets, count_facets, most_frequent
-from agora_core.stores.fingerprints import Fingerprint
+from agora_core.stores.fingerprints import Fingerprint, Patched
 from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
 from agora_core.stores.operations import LexicalOperations, OperationStore, Syntax
 from agora_core.stores.per_document import check_per_document, grow_fused
@@ -292,6 +292,30 @@ class ScopedVectorStore(OperationStore):
         if self._namespace is None:
             return list(found)
         return [one._replace(id=self._namespace.shown(one.id)) for one in found]
+
+    def patch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> dict[str, Patched | Exception]:
+        """Patch many documents in scope; what became of each that there is. One that is refused is left as it is."""
+        return run(self._patch_documents(patches, within))
+
+    async def apatch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> dict[str, Patched | Exception]:
+        """Async twin of `patch_documents`."""
+        return await arun(self._patch_documents(patches, within))
+
+    def _patch_documents(
+        self, patches: Mapping[str, MetadataPatch], within: AnyFilter | None
+    ) -> Steps[dict[str, Patched | Exception]]:
+        shown = {self._kept(key, "document_id"): key for key in patches}
+        kept = {key: patches[own] for key, own in shown.items()}
+        done = yield from self._port.patch_documents(kept, within=self._narrow(within))
+        # An error tells ids as they are kept; that it was refused is all there is to say.
+        return {
+            shown[key]: Patched(1, 0, True) if isinstance(one, ScopeViolationError) else one
+            for key, one in done.items()
+        }
 
     def _count(self, filter: AnyFilter | None) -> Steps[int]:
         if not (yield from self._has_twins()):

@@ -243,38 +243,46 @@ class Failing:
         return call
 
 
-def test_broken_off_anywhere_and_run_again_it_ends_with_the_same_index() -> None:
-    """Between any two calls to embedder or store; nothing that was stored is embedded twice."""
+def test_broken_off_anywhere_and_run_again_it_ends_with_the_same_index(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two calls to embedder, store or keyword index; nothing that was stored is embedded twice."""
+    monkeypatch.setattr("agora_core.corpus.sources._DOCUMENTS", 3)
     generator = random.Random(4)
     before, after = documents(generator), documents(generator)
-    at = 0
+    wanted = {(document_id_of(one.id), one.text, one.context) for one in chunk_documents(after, **CUT)}
+    fresh = rebuilt(lambda: MemoryVectorStore(dimension=DIMENSION), after)
+    options: dict[str, Any] = {"concurrency": 1, **CUT}
+    store, at = make(), 0
     while True:
         at += 1
-        store, embedder, keyword = MemoryVectorStore(dimension=DIMENSION), Counting(), KeywordRetriever()
+        embedder, keyword, calls = Counting(), KeywordRetriever(), [0]
         sync_documents(before, embedder=embedder, store=store, keyword=keyword, **CUT)
-        calls = [0]
-        options: dict[str, Any] = {"concurrency": 1, **CUT}
+        keyword.backed_by = None
+        parts: dict[str, Any] = {"embedder": embedder, "store": store, "keyword": keyword}
+        failing: dict[str, Any] = {name: Failing(part, calls, at) for name, part in parts.items()}
         try:
-            sync_documents(
-                after,
-                embedder=Failing(embedder, calls, at),
-                store=Failing(store, calls, at),
-                keyword=keyword,
-                **options,
-            )
+            sync_documents(after, **failing, **options)
         except KeyboardInterrupt:
             pass
         else:
             break
         held = {(document_id_of(one.id), one.text, one.context) for one in store.scan()}
         paid = len(embedder.texts)
-        sync_documents(after, embedder=embedder, store=store, keyword=keyword, **options)
-        wanted = {(document_id_of(one.id), one.text, one.context) for one in chunk_documents(after, **CUT)}
+        sync_documents(after, **parts, **options)
         assert len(embedder.texts) - paid <= len(wanted - held)
-        fresh = MemoryVectorStore(dimension=DIMENSION)
-        ingest_documents(after, embedder=embedder, store=fresh, **CUT)
-        assert content(store) == content(fresh)
-    assert at > 8
+        assert content(store) == fresh
+        assert (
+            keyword.stale_documents(
+                {
+                    key: [one for one in chunk_documents(after, **CUT) if document_id_of(one.id) == key]
+                    for key in {one.id for one in after}
+                }
+            )
+            == []
+        )
+        assert set(keyword.list_document_ids()) == set(store.list_document_ids())
+    assert at > 15
 
 
 def test_one_bad_text_does_not_stop_the_rest() -> None:
@@ -292,6 +300,82 @@ def test_one_bad_text_does_not_stop_the_rest() -> None:
     )
     assert (report.embedded, report.failed) == (["a", "c"], {"b": "RuntimeError: cannot embed this"})
     assert store.list_document_ids() == ["a", "c"]
+
+
+def test_an_embedder_that_is_down_ends_the_run_and_removes_nothing() -> None:
+    """Paying for a source of any length, call by call, for nothing."""
+
+    class Down(Counting):
+        calls = 0
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            self.calls += 1
+            raise ConnectionError("down")
+
+    store, down = MemoryVectorStore(), Down()
+    sync_documents([IngestDocument("kept", "text")], embedder=Counting(), store=store)
+    with pytest.raises(ConnectionError, match="down"):
+        sync_documents((IngestDocument(f"d{n}", f"t{n}") for n in range(50)), embedder=down, store=store)
+    assert down.calls < 12
+    assert store.list_document_ids() == ["kept"]
+
+
+def test_what_has_no_readable_id_keeps_everything_from_being_removed() -> None:
+    """A document that cannot be told apart may be any of those that are stored."""
+    store = MemoryVectorStore()
+    sync_documents([IngestDocument("a", "text"), IngestDocument("b", "text")], embedder=Counting(), store=store)
+    broken: Any = IngestDocument(None, "text")  # type: ignore[arg-type]
+    report = sync_documents([IngestDocument("a", "text"), broken], embedder=Counting(), store=store)
+    assert (list(report.failed), report.removed) == (["documents[1]"], [])
+    assert store.list_document_ids() == ["a", "b"]
+
+
+def test_what_others_add_meanwhile_is_not_taken_for_gone() -> None:
+    store = MemoryVectorStore()
+    sync_documents([IngestDocument("gone", "text")], embedder=Counting(), store=store)
+
+    def source() -> Iterator[IngestDocument]:
+        yield IngestDocument("a", "text")
+        ingest_documents([IngestDocument("theirs", "text")], embedder=Counting(), store=store)
+
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr("agora_core.corpus.sources._DOCUMENTS", 1)
+    with monkey.context():
+        report = sync_documents(source(), embedder=Counting(), store=store)
+    monkey.undo()
+    assert report.removed == ["gone"]
+    assert store.list_document_ids() == ["a", "theirs"]
+
+
+def test_a_scope_is_reported_alike_by_a_dry_run_and_by_the_run(make: Any) -> None:
+    store, embedder = make(), Counting()
+    sync_documents([IngestDocument("both", "b", None, {"t": "b"})], embedder=embedder, store=store)
+    mine = [IngestDocument("both", "a", None, {"t": "a"}), IngestDocument("mine", "a", None, {"t": "a"})]
+    paid = len(embedder.texts)
+    planned = sync_documents(mine, embedder=embedder, store=store, scope={"t": "a"}, dry_run=True)
+    report = sync_documents(mine, embedder=embedder, store=store, scope={"t": "a"})
+    planned.seconds = report.seconds
+    assert planned == report
+    assert (report.embedded, list(report.failed), len(embedder.texts) - paid) == (["mine"], ["both"], 1)
+    again = sync_documents(mine[1:], embedder=embedder, store=store, scope={"t": "a"})
+    assert (again.unchanged, again.removed) == (["mine"], [])
+
+
+def test_namespaces_are_synced_each_by_itself(make: Any) -> None:
+    store = make()
+    views = {name: store.scoped({"t": name}, on_write="stamp", namespace=name) for name in ("a", "b")}
+    ingest_documents(
+        [IngestDocument("plain", "in scope, of no namespace", None, {"t": "a"})], embedder=Counting(), store=store
+    )
+    for name, view in views.items():
+        truth = [IngestDocument("README", f"of {name}"), IngestDocument("gone", "x")]
+        assert sync_documents(truth, embedder=Counting(), store=view).embedded == ["README", "gone"]
+        report = sync_documents(truth[:1], embedder=Counting(), store=view)
+        assert (report.unchanged, report.removed) == (["README"], ["gone"])
+        told = sync_permissions([("README", {"k": 1}), ("gone", {"k": 1}), ("plain", {"k": 1})], store=view)
+        assert (told.relabelled, sorted(told.failed)) == (["README"], ["gone", "plain"])
+    assert store.list_document_ids() == ["a\x1fREADME", "b\x1fREADME", "plain"]
+    assert store.get(["plain#0"])[0].metadata == {"t": "a"}
 
 
 def test_contexts_by_chunk_stand_behind_the_documents() -> None:

@@ -262,7 +262,9 @@ class PgOperations(OperationStore):
                 return []
             target = yield from self._known_target()
             answer = yield statements.fingerprints(target, documents, bound, digests=digests)
-            return [Fingerprint(row[0], row[1], row[2], row[3], from_json_text(row[4])) for row in answer.rows]
+            return [
+                Fingerprint(row[0], row[1] or row[2], row[2], row[3], from_json_text(row[4])) for row in answer.rows
+            ]
 
         return Operation(steps)
 

@@ -421,7 +421,7 @@ def update_metadata(target: Target, document_id: str, effective: MetadataPatch, 
             "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || %(changes)s::jsonb) "
             "- %(removed)s::text[]{order} FROM locked WHERE {key} = locked.key RETURNING {after}"
         ).format(
-            order=_patched_order(target),
+            order=_patched_order(target, sql.SQL("%(added)s::jsonb"), sql.SQL("%(removed)s::text[]")),
             locked=_locked(target, sql.SQL("{} = %(document)s::text").format(target.document_id), before),
             table=target.table,
             name=sql.Identifier(columns.metadata),
@@ -446,11 +446,12 @@ def fingerprints(target: Target, document_ids: Sequence[str], within: Expression
     text, context = target.column(columns.text), target.context
     shown: sql.Composable = sql.SQL("NULL::text, NULL::text")
     if digests:
-        hexadecimal = "encode(sha256(convert_to({}, 'UTF8')), 'hex')"
-        embedded = sql.SQL(
-            "CASE WHEN {context} = '' THEN {text} ELSE coalesce({context} || E'\\n\\n', '') || {text} END"
-        )
-        shown = sql.SQL(f"{hexadecimal}, {hexadecimal}").format(embedded.format(context=context, text=text), text)
+        # The first only where it is another than the second: digests are most of what this costs.
+        shown = sql.SQL(
+            "CASE WHEN {context} <> '' THEN "
+            "encode(sha256(convert_to({context} || E'\\n\\n' || {text}, 'UTF8')), 'hex') END, "
+            "encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
+        ).format(context=context, text=text)
     return rendered(
         sql.SQL(
             "SELECT {key}, {shown}, {source}, {metadata}::text FROM {table} AS t "
@@ -475,17 +476,20 @@ def patch_documents(target: Target, patches: Mapping[str, Mapping[str, JSON]], w
     before = target.condition(within, "b")
     after = _judged_alone(within)
     metadata = target.column(columns.metadata)
+    changes = [{key: value for key, value in patch.items() if value is not None} for patch in patches.values()]
     return rendered(
         sql.SQL(
-            "WITH given AS MATERIALIZED (SELECT * FROM unnest(%(documents)s::text[], %(changes)s::jsonb[], "
-            "%(removed)s::jsonb[]) AS g (document, changes, removed)), "
-            "found AS MATERIALIZED (SELECT {key} AS key, g.document, {metadata} AS old, "
+            "WITH given AS MATERIALIZED (SELECT g.document, g.changes, g.added, "
+            "ARRAY(SELECT jsonb_array_elements_text(g.removed)) AS removed FROM unnest(%(documents)s::text[], "
+            "%(changes)s::jsonb[], %(added)s::jsonb[], %(removed)s::jsonb[]) "
+            "AS g (document, changes, added, removed)), "
+            "found AS MATERIALIZED (SELECT {key} AS key, g.document, g.added, g.removed, {metadata} AS old, "
             "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || g.changes) "
-            "- ARRAY(SELECT jsonb_array_elements_text(g.removed)) AS new "
+            "- g.removed AS new "
             "FROM given AS g JOIN {table} AS t ON {document} = g.document WHERE {before} ORDER BY {id} "
             "FOR UPDATE OF t), "
             "judged AS MATERIALIZED (SELECT document, bool_and({allowed}) AS allowed FROM found GROUP BY document), "
-            "done AS (UPDATE {table} AS t SET {name} = found.new FROM found JOIN judged USING (document) "
+            "done AS (UPDATE {table} AS t SET {name} = found.new{order} FROM found JOIN judged USING (document) "
             "WHERE {key} = found.key AND judged.allowed "
             "AND found.new IS DISTINCT FROM coalesce(nullif(found.old, 'null'), '{{}}') RETURNING found.document) "
             "SELECT document, count(*), (SELECT count(*) FROM done WHERE done.document = found.document), "
@@ -498,16 +502,15 @@ def patch_documents(target: Target, patches: Mapping[str, Mapping[str, JSON]], w
             before=before.clause,
             id=target.id,
             name=sql.Identifier(columns.metadata),
+            order=_patched_order(target, sql.SQL("found.added"), sql.SQL("found.removed")),
             allowed=after.strict,
         ),
         before.parameters,
         after.parameters,
         {
             "documents": list(patches),
-            "changes": [
-                to_json_text({key: value for key, value in patch.items() if value is not None})
-                for patch in patches.values()
-            ],
+            "changes": [to_json_text(one) for one in changes],
+            "added": [to_json_text(_order_of(one)) for one in changes],
             "removed": [
                 to_json_text([key for key, value in patch.items() if value is None]) for patch in patches.values()
             ],
@@ -554,7 +557,7 @@ def _order_of(changes: Mapping[str, JSON]) -> list[Any]:
     return [key if order is None else [key, order] for key, order in inside.items()]
 
 
-def _patched_order(target: Target) -> sql.Composable:
+def _patched_order(target: Target, added: sql.Composable, removed: sql.Composable) -> sql.Composable:
     """Return the assignment that keeps the order of keys through a patch: what is there keeps its place."""
     if target.catalog.key_order is None:
         return sql.SQL("")
@@ -565,10 +568,12 @@ def _patched_order(target: Target) -> sql.Composable:
         "CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) AS key), '[]')) "
         "WITH ORDINALITY AS items (item, place)), "
         "new AS (SELECT item, place, coalesce(item ->> 0, item #>> '{{}}') AS key "
-        "FROM jsonb_array_elements(%(added)s::jsonb) WITH ORDINALITY AS items (item, place)) "
+        "FROM jsonb_array_elements({added}) WITH ORDINALITY AS items (item, place)) "
         "SELECT coalesce(jsonb_agg(coalesce(new.item, old.item) ORDER BY old.place, new.place), '[]') "
-        "FROM old FULL JOIN new USING (key) WHERE NOT (key = ANY (%(removed)s::text[])))"
+        "FROM old FULL JOIN new USING (key) WHERE NOT (key = ANY ({removed})))"
     ).format(
+        added=added,
+        removed=removed,
         name=sql.Identifier(target.catalog.key_order),
         column=target.column(target.catalog.key_order),
         metadata=target.column(target.layout.columns.metadata),

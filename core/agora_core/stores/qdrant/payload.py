@@ -3,15 +3,16 @@
 The payload is `id`, `documentId`, `text`, `source` and `metadata` (the last two left out where there is none), as the
 original system writes it, plus one object `agora`:
 
-    {"v": 1, "c": context, "x": {"<slot>": text}, "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
+    {"v": 1, "c": context, "d": digests, "x": {"<slot>": text},
+     "<slot>": {"t": [tokens], "n": number, "p": {"<slot>": number}}}
 
 with one slot for each top-level metadata key, named by a digest, so that no key needs quoting in a path. `t` holds a
 token of the key's exact value, one for each member of a list, one for its JSON type, and the same for every path
 below it. `n` is the value where it is a number, `p` the numbers below it, for native ranges, each as the two integers
 of `number_parts`. Tokens are built from canonical JSON, so two values share one exactly when they are equal as JSON:
 equality on Qdrant needs no rule of its own, and a scalar never meets a list. `x` holds, as text, the values whose
-floats the engine may change; `c` is there where a record has a
-context, `l` is the length of an indexed text, `m` a mark (see `journal`).
+floats the engine may change; `c` is there where a record has a context, `d` is the digest of what is embedded and,
+where that is another, of the text, `l` is the length of an indexed text, `m` a mark (see `journal`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import Any, Final
 from agora_core.filters.literals import JsonType, canonical_json, json_type
 from agora_core.filters.operators import Lookup
 from agora_core.filters.paths import Path
-from agora_core.records import JSON, document_id_of
+from agora_core.records import JSON, document_id_of, indexed_text
+from agora_core.stores.fingerprints import digest
 from agora_core.stores.qdrant.numbers import exact_text, number_parts, restored
 
 FORMAT: Final = 1
@@ -36,6 +38,7 @@ FORMAT_KEY: Final = "agora.v"
 MARK_KEY: Final = "agora.m"
 TEXTS_KEY: Final = "agora.x"
 CONTEXT_KEY: Final = "agora.c"
+DIGEST_KEY: Final = "agora.d"
 LENGTH_KEY: Final = "agora.l"
 DOCUMENT_KEY: Final = "documentId"
 
@@ -147,6 +150,8 @@ def point_payload(
     if metadata is not None:
         payload["metadata"] = dict(metadata)
     payload["agora"] = filter_object(metadata, context)
+    shown = digest(text)
+    payload["agora"]["d"] = f"{digest(indexed_text(text, context))} {shown}" if context else shown
     return payload
 
 
@@ -161,6 +166,15 @@ def patched_slots(effective: Mapping[str, JSON]) -> dict[str, Any]:
 def patched_texts(effective: Mapping[str, JSON]) -> dict[str, str | None]:
     """Return what a validated patch writes under `agora.x`: the text of a value that needs one, None to delete it."""
     return {slot_of(key): exact_text(value) for key, value in effective.items()}
+
+
+def digests_of(payload: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the digests in a payload that was read, of what is embedded and of the text; None where there are none."""
+    kept = (payload.get("agora") or {}).get("d")
+    if not isinstance(kept, str):
+        return None
+    embedded, _, shown = kept.partition(" ")
+    return embedded, shown or embedded
 
 
 def context_of(payload: Mapping[str, Any]) -> str | None:

@@ -38,8 +38,16 @@ from agora_core.stores.qdrant.journal import (
     settle,
     whole,
 )
-from agora_core.stores.qdrant.payload import CONTEXT_KEY, FORMAT, MARKED, context_of, filter_object, metadata_of
-from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS, WRITER_FIELDS, Call
+from agora_core.stores.qdrant.payload import (
+    CONTEXT_KEY,
+    FORMAT,
+    MARKED,
+    context_of,
+    digests_of,
+    filter_object,
+    metadata_of,
+)
+from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS, ROW_FIELDS, WRITER_FIELDS, Call
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import RecordBatch
 
@@ -238,22 +246,31 @@ def facets(settings: QdrantSettings, compiled: CompiledFilter, path: Path, limit
 def fingerprints(
     settings: QdrantSettings, document_ids: Sequence[str], within: CompiledFilter | None, *, digests: bool
 ) -> Steps[list[Fingerprint]]:
-    """Return one row for each record of these documents; the digests are computed here, for Qdrant has no function."""
+    """Return one row for each record of these documents; only texts without digests beside them are read."""
     bound = within or NO_FILTER
-    fields = PASSAGE_FIELDS if digests else LISTING_FIELDS
 
     def read(view: View) -> Steps[list[Fingerprint]]:
         found: list[Fingerprint] = []
+        bare: list[str] = []
 
         def take(_: str, payload: Payload) -> None:
-            metadata = metadata_of(payload)
-            if bound is NO_FILTER or bound.matches(metadata or {}):
-                texts = payload.get("text", ""), context_of(payload)
-                found.append(fingerprint_of(payload["id"], *texts, payload.get("source"), metadata, digests=digests))
+            metadata, kept = metadata_of(payload), digests_of(payload) if digests else (None, None)
+            if bound is not NO_FILTER and not bound.matches(metadata or {}):
+                return
+            if kept is None:
+                bare.append(payload["id"])
+            else:
+                found.append(Fingerprint(payload["id"], kept[0], kept[1], payload.get("source"), metadata))
 
         for part in batched(document_ids, _READ_BATCH):
             condition = requests.narrowed(bound.candidates, requests.documents_condition(part))
-            yield from scrolled(settings, condition, take, view=view, fields=fields)
+            yield from scrolled(settings, condition, take, view=view, fields=ROW_FIELDS)
+        for part in batched(bare, _READ_BATCH):
+            for point in (yield from stored(settings, part, view, PASSAGE_FIELDS)).values():
+                payload = point.payload
+                texts = payload.get("text", ""), context_of(payload)
+                row = payload["id"], *texts, payload.get("source"), metadata_of(payload)
+                found.append(fingerprint_of(*row, digests=True))
         return found
 
     return whole(settings, read)

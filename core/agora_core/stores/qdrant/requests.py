@@ -14,7 +14,15 @@ from agora_core.records import chunk_id_to_point_id
 from agora_core.steps import Steps
 from agora_core.stores.qdrant.filters import conjunction, qdrant_models
 from agora_core.stores.qdrant.local_mode import settled
-from agora_core.stores.qdrant.payload import CONTEXT_KEY, DOCUMENT_KEY, FORMAT_KEY, MARK_KEY, TEXTS_KEY, point_payload
+from agora_core.stores.qdrant.payload import (
+    CONTEXT_KEY,
+    DIGEST_KEY,
+    DOCUMENT_KEY,
+    FORMAT_KEY,
+    MARK_KEY,
+    TEXTS_KEY,
+    point_payload,
+)
 from agora_core.stores.qdrant.settings import QdrantSettings
 from agora_core.validation import Float32Array, RecordBatch
 
@@ -37,6 +45,7 @@ class Pause:
 # Which fields of a payload a read asks for; the tokens are never read back.
 PASSAGE_FIELDS: Final = ("id", "text", "source", "metadata", TEXTS_KEY, CONTEXT_KEY, MARK_KEY)
 LISTING_FIELDS: Final = ("id", "metadata", TEXTS_KEY, MARK_KEY)
+ROW_FIELDS: Final = (*LISTING_FIELDS, "source", DIGEST_KEY)
 WRITER_FIELDS: Final = ("id", "metadata", TEXTS_KEY, MARK_KEY, FORMAT_KEY)
 # Servers take requests of 32 MB by default; what is counted here is less than what is sent.
 _MOST_BYTES: Final = 8_000_000

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agora_core.filters.literals import JsonType, Literals, json_equal
 from agora_core.filters.operators import EXISTS, Lookup
 from agora_core.filters.paths import Path
+from agora_core.stores.fingerprints import digest
 from agora_core.stores.qdrant.numbers import number_parts
 from agora_core.stores.qdrant.payload import (
     filter_object,
@@ -117,13 +118,16 @@ def test_every_key_has_a_slot_that_needs_no_quoting(key: str) -> None:
 
 def test_payload_of_a_record() -> None:
     payload = point_payload("faq#2", "text", None, None)
-    assert payload == {"id": "faq#2", "documentId": "faq", "text": "text", "agora": {"v": 1}}
+    shown = digest("text")
+    assert payload == {"id": "faq#2", "documentId": "faq", "text": "text", "agora": {"v": 1, "d": shown}}
     payload = point_payload("faq", "text", "", {})
     assert payload["source"] == ""
     assert payload["metadata"] == {}
     payload = point_payload("a#1#2", "text", "s.md", {"k": [1]})
     assert payload["documentId"] == "a#1"
-    assert payload["agora"] == filter_object({"k": [1]})
+    assert payload["agora"] == {**filter_object({"k": [1]}), "d": shown}
+    payload = point_payload("a#0", "text", None, None, "Title")
+    assert payload["agora"] == {"v": 1, "c": "Title", "d": f"{digest('Title' + chr(10) * 2 + 'text')} {shown}"}
 
 
 def test_a_patch_rewrites_the_slots_it_names_and_deletes_by_null() -> None:
