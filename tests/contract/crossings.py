@@ -39,6 +39,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     "agora_core.ScopedRetriever": _FILTERS,
     "agora_core.ScopedVectorStore": ("tests/contract/test_walls.py",),
     "agora_core.MemoryVectorStore": _STORES,
+    "agora_core.MemoryLexicalVectorStore": ("tests/unit/stores/test_memory_lexical.py",),
     "agora_core.PgVectorStore": (*_STORES, "tests/integration/postgres/test_row_security.py"),
     "agora_core.PgLexicalVectorStore": _STORES,
     "agora_core.QdrantStore": _STORES,
