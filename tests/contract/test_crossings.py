@@ -36,4 +36,5 @@ def test_the_document_lists_every_crossing() -> None:
     _, after = rest.split(END)
     if os.environ.get("AGORA_WRITE_DOCS"):
         DOCUMENT.write_text(before + BEGIN + table() + END + after, encoding="utf-8")
-    assert DOCUMENT.read_text(encoding="utf-8") == before + BEGIN + table() + END + after
+    shown = DOCUMENT.read_text(encoding="utf-8") == before + BEGIN + table() + END + after
+    assert shown, "run AGORA_WRITE_DOCS=1 pytest tests/contract/test_crossings.py, and look at what is new"
