@@ -16,13 +16,16 @@ a string for a list:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from agora_core.errors import InvalidFilterError, UnsafeRemovalError
 from agora_core.filters import Expression, Field, all_of, any_of, field, frozen_filter, not_
 from agora_core.protocols import AnyFilter
+
+EnumT = TypeVar("EnumT", bound=Enum)
 
 Filters = MetadataFilters | AnyFilter
 """What a `filters` argument takes: theirs, our mapping, or an expression."""
@@ -48,6 +51,17 @@ _OPERATORS: Final[dict[FilterOperator, Callable[[Field, Any], Expression]]] = {
     FilterOperator.TEXT_MATCH_INSENSITIVE: lambda place, value: place.matches_text(value, case_sensitive=False),
     FilterOperator.IS_EMPTY: _is_empty,
 }
+
+
+def member(kind: type[EnumT], value: Any) -> EnumT | None:
+    """Return the member of an enum that has this value, None where none has.
+
+    Their models let plain strings through, which are equal to the members and are not found beside them.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        return None
 
 
 def _none_of(*conditions: AnyFilter) -> Expression:
@@ -92,10 +106,10 @@ def to_removal_filter(filters: Filters) -> AnyFilter:
 
 
 def _group(group: MetadataFilters) -> Expression:
-    condition = FilterCondition.AND if group.condition is None else group.condition
+    condition = FilterCondition.AND if group.condition is None else member(FilterCondition, group.condition)
     if condition not in _CONDITIONS:
         known = ", ".join(item.name for item in _CONDITIONS)
-        raise InvalidFilterError(f"the condition {condition!r} is not supported; supported are {known}")
+        raise InvalidFilterError(f"the condition {group.condition!r} is not supported; supported are {known}")
     return _CONDITIONS[condition](*map(_translate, group.filters))
 
 
@@ -105,7 +119,8 @@ def _translate(item: MetadataFilter | MetadataFilters) -> Expression:
             # Taken for "everything" it would cancel the conditions beside it in an OR.
             raise InvalidFilterError("a group inside another has no filters; leave it out, or give it some")
         return _group(item)
-    if item.operator not in _OPERATORS:
+    operation = member(FilterOperator, item.operator)
+    if operation not in _OPERATORS:
         known = ", ".join(operator.name for operator in _OPERATORS)
         raise InvalidFilterError(f"the operator {item.operator!r} is not supported; supported are {known}")
-    return _OPERATORS[item.operator](field([item.key]), item.value)
+    return _OPERATORS[operation](field([item.key]), item.value)

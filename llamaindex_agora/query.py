@@ -1,4 +1,4 @@
-"""What a `VectorStoreQuery` asks of the core: pure functions of the query, executed by either colour."""
+"""What a `VectorStoreQuery` asks of the core: pure functions of the query, for sync and async code alike."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import all_of, field
-from agora_core.fusion import reciprocal_rank_fusion
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage, VectorRecord
 from agora_core.similarity import maximal_marginal_relevance
 from agora_core.validation import check_top_k
-from llamaindex_agora.filters import to_core_filter
+from llamaindex_agora.filters import member, to_core_filter
 from llamaindex_agora.nodes import NODE_ID_KEY, REF_DOC_KEY, to_node
 
 # Candidates that MMR chooses from, as a multiple of the nodes asked for.
 MMR_PREFETCH: Final = 4
+# What each leg of HYBRID brings at least: the best of both is seldom first in one. The core's own default.
+HYBRID_FETCH: Final = 20
 _LEXICAL: Final = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 _SUPPORTED: Final = (VectorStoreQueryMode.DEFAULT, *_LEXICAL, VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.MMR)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """The legs to run, how deep, and what becomes of their answers. A depth of 0 leaves a leg out."""
+    """The legs to run, how deep, and what becomes of their answers. A depth of 0 leaves a leg out.
+
+    Where both run, each brings `fetch_top_k`, or exactly its own depth where the query gives that of the text.
+    """
 
     mode: VectorStoreQueryMode
     embedding: Sequence[float]
@@ -35,14 +39,10 @@ class QueryPlan:
     filter: AnyFilter | None
     dense_top_k: int
     lexical_top_k: int
+    fetch_top_k: int | None
     top_k: int
     alpha: float
     mmr_threshold: float
-
-    @property
-    def options(self) -> dict[str, AnyFilter]:
-        """The filter argument of each leg, left out where there is none."""
-        return {} if self.filter is None else {"filter": self.filter}
 
 
 def plan_query(query: VectorStoreQuery, *, lexical: bool, **kwargs: Any) -> QueryPlan:
@@ -57,10 +57,10 @@ def plan_query(query: VectorStoreQuery, *, lexical: bool, **kwargs: Any) -> Quer
     prefetch = kwargs.pop("mmr_prefetch_factor", MMR_PREFETCH)
     if kwargs:
         raise TypeError(f"query got unexpected keyword arguments: {', '.join(sorted(kwargs))}")
-    mode = query.mode
-    if mode not in _SUPPORTED:
+    mode = member(VectorStoreQueryMode, query.mode)
+    if mode is None or mode not in _SUPPORTED:
         known = ", ".join(item.name for item in _SUPPORTED)
-        raise UnsupportedOperationError(f"the query mode {mode!r} is not supported; supported are {known}")
+        raise UnsupportedOperationError(f"the query mode {query.mode!r} is not supported; supported are {known}")
     top_k = check_top_k(query.similarity_top_k, argument="similarity_top_k")
     alpha = _alpha(query.alpha) if mode is VectorStoreQueryMode.HYBRID else float(mode not in _LEXICAL)
     sparse = top_k if query.sparse_top_k is None else check_top_k(query.sparse_top_k, argument="sparse_top_k")
@@ -75,6 +75,7 @@ def plan_query(query: VectorStoreQuery, *, lexical: bool, **kwargs: Any) -> Quer
         filter=_restriction(query),
         dense_top_k=dense if alpha > 0 else 0,
         lexical_top_k=sparse if alpha < 1 else 0,
+        fetch_top_k=max(HYBRID_FETCH, top_k) if query.sparse_top_k is None else None,
         top_k=sparse if mode in _LEXICAL else result,
         alpha=alpha,
         mmr_threshold=0.5 if threshold is None else float(threshold),
@@ -113,15 +114,6 @@ def _restriction(query: VectorStoreQuery) -> AnyFilter | None:
     return conditions[0] if len(conditions) == 1 else all_of(*conditions)
 
 
-def fuse(plan: QueryPlan, dense: list[Passage], lexical: list[Passage]) -> list[Passage]:
-    """Return the answer of both legs: one of them, or their reciprocal rank fusion, `alpha` as the leg weights."""
-    if not plan.lexical_top_k:
-        return dense[: plan.top_k]
-    if not plan.dense_top_k:
-        return lexical[: plan.top_k]
-    return reciprocal_rank_fusion([dense, lexical], weights=[plan.alpha, 1 - plan.alpha])[: plan.top_k]
-
-
 def diversify(plan: QueryPlan, candidates: list[Passage], records: list[VectorRecord]) -> list[Passage]:
     """Return the candidates that MMR picks, in its order, each with its own similarity."""
     stored = {record.id: record for record in records}
@@ -131,6 +123,17 @@ def diversify(plan: QueryPlan, candidates: list[Passage], records: list[VectorRe
     embeddings = np.array([stored[passage.id].embedding for passage in present], dtype=np.float32)
     picked = maximal_marginal_relevance(plan.embedding, embeddings, top_k=plan.top_k, lambda_mult=plan.mmr_threshold)
     return [present[place] for place in picked]
+
+
+class GivenEmbedding:
+    """An embedder that answers with the vector which came with the query."""
+
+    def __init__(self, embedding: Sequence[float]) -> None:
+        self._embedding = embedding
+
+    def embed(self, texts: Sequence[str]) -> list[Sequence[float]]:
+        """Return the vector for each text."""
+        return [self._embedding for _ in texts]
 
 
 def to_result(passages: list[Passage]) -> VectorStoreQueryResult:

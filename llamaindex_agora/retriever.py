@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from agora_core.calling import acall, acall_function, call, call_function, given
-from agora_core.filters import Expression, compile_filter, conjoin, frozen_filter, matches_filter
+from agora_core.adapting import RetrieverPort, Steps, arun, ask, check_min_score, check_top_k, cut_answer, run
+from agora_core.calling import acall_function, call_function
+from agora_core.filters import compile_filter, conjoin, frozen_filter
 from agora_core.protocols import AnyFilter
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
-from agora_core.retrievers.base import at_least
-from agora_core.steps import Steps, ask
-from agora_core.stores.per_document import cut_per_document
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.steps import Call
 from llamaindex_agora.filters import Filters, to_core_filter
 from llamaindex_agora.nodes import node_to_passage, passage_to_node
 
@@ -37,6 +36,7 @@ class AgoraRetriever(BaseRetriever):
         filter: what every query is bounded by: our mapping, an expression, `MetadataFilters`, or a function of the
             `QueryBundle` that returns one of them. None retrieves without a filter.
         min_score: a floor on the retriever's scores; None keeps all.
+        per_document: at most this many nodes of one document; None for no bound.
     """
 
     def __init__(
@@ -46,48 +46,52 @@ class AgoraRetriever(BaseRetriever):
         similarity_top_k: int = 5,
         filter: FilterSource | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
         **kwargs: Any,
     ) -> None:
         """Check the arguments; nothing is retrieved yet.
 
         Raises:
-            InvalidArgumentError: `similarity_top_k` is below 1, or `min_score` is NaN.
+            InvalidArgumentError: `similarity_top_k` or `per_document` is below 1, or `min_score` is NaN.
             InvalidFilterError: the filter could not be built.
         """
         super().__init__(**kwargs)
+        self._port = RetrieverPort(retriever)
         self._retriever = retriever
         self._top_k = check_top_k(similarity_top_k, argument="similarity_top_k")
         self._min_score = check_min_score(min_score)
-        self._filter = filter if filter is None or callable(filter) else to_core_filter(filter)
-        self._scopes: tuple[AnyFilter, ...] = ()
+        self._per_document = None if per_document is None else check_top_k(per_document, argument="per_document")
+        self._filters: tuple[FilterSource, ...] = () if filter is None else (_source(filter),)
 
-    def scoped(self, filter: Filters) -> AgoraRetriever:
-        """Return this retriever bounded by one more filter; both hold."""
-        bound = to_core_filter(filter)
+    def scoped(self, filter: FilterSource) -> AgoraRetriever:
+        """Return this retriever bounded by one more filter, or function of the query that gives one; all hold."""
         view = copy(self)
-        view._scopes = (*self._scopes, bound)
+        view._filters = (_source(filter), *self._filters)
         return view
 
-    def _options(self, own: AnyFilter | None) -> dict[str, Any]:
-        # A copy: the retriever may do with it as it likes.
-        bound = None if own is None else frozen_filter(own)
-        for scope in self._scopes:
-            bound = conjoin(scope, bound)
-        return {"top_k": self._top_k, **given(filter=bound, min_score=self._min_score)}
+    def _nodes(self, query_bundle: QueryBundle) -> Steps[list[NodeWithScore]]:
+        bound: AnyFilter | None = None
+        for source in reversed(self._filters):
+            given = source
+            if callable(source):
+                sync = partial(call_function, source, query_bundle, what="filter")
+                given = yield Call(sync, partial(acall_function, source, query_bundle))
+            # A copy: the retriever may do with it as it likes.
+            own = frozen_filter(to_core_filter(given))  # type: ignore[arg-type] # a function's answer is judged here
+            bound = own if bound is None else conjoin(own, bound)
+        options = {"filter": bound, "min_score": self._min_score, "per_document": self._per_document}
+        passages = yield from self._port.retrieve(query_bundle.query_str, top_k=self._top_k, **options)  # type: ignore[arg-type]
+        return [passage_to_node(passage) for passage in passages]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        own = self._filter
-        if callable(own):
-            own = to_core_filter(call_function(own, query_bundle, what="filter"))
-        passages = call(self._retriever, "retrieve", query_bundle.query_str, **self._options(own))
-        return [passage_to_node(passage) for passage in passages]
+        return run(self._nodes(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        own = self._filter
-        if callable(own):
-            own = to_core_filter(await acall_function(own, query_bundle))
-        passages = await acall(self._retriever, "retrieve", query_bundle.query_str, **self._options(own))
-        return [passage_to_node(passage) for passage in passages]
+        return await arun(self._nodes(query_bundle))
+
+
+def _source(filter: FilterSource) -> FilterSource:
+    return filter if callable(filter) else to_core_filter(filter)
 
 
 class LlamaIndexRetriever(CoreRetriever):
@@ -114,11 +118,8 @@ class LlamaIndexRetriever(CoreRetriever):
         Raises:
             InvalidFilterError: the filter could not be built; nothing is retrieved.
         """
-        bound = _compiled(filter)
+        # Compiled before anything is asked: a filter that cannot be built retrieves nothing.
+        bound = None if filter is None else compile_filter(filter)
         nodes = yield from ask(self._retriever.retrieve, self._retriever.aretrieve, query)
-        allowed = [n for n in nodes if bound is None or matches_filter(n.node.metadata, bound)]
-        return cut_per_document(at_least(map(node_to_passage, allowed), min_score), per_document, top_k)
-
-
-def _compiled(filter: AnyFilter | None) -> Expression | None:
-    return None if filter is None else compile_filter(filter)
+        passages = map(node_to_passage, nodes)
+        return cut_answer(passages, top_k=top_k, filter=bound, min_score=min_score, per_document=per_document)

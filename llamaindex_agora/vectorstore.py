@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import BaseNode
@@ -15,21 +19,34 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryResult,
 )
 
-from agora_core.calling import acall, call, given
-from agora_core.concurrency import map_bounded
-from agora_core.errors import UnsafeRemovalError
+from agora_core.adapting import RetrieverPort, Steps, arun, ask, offers, run, together
+from agora_core.calling import is_async_function
+from agora_core.coercion import coerce_metadata
+from agora_core.errors import UnsafeRemovalError, UnsupportedOperationError
 from agora_core.filters import field
+from agora_core.fusion import fuse
 from agora_core.metadata import MetadataPatch, effective_patch_keys
-from agora_core.protocols import AnyFilter, is_lexical_vector_store
-from agora_core.records import Passage, VectorRecord
-from agora_core.retrievers.scoped import seen_from
-from agora_core.stores.ports import StorePort
+from agora_core.protocols import AnyFilter
+from agora_core.records import Passage
+from agora_core.retrievers.beside import StoreBesideKeyword
+from agora_core.retrievers.embedding import EmbeddingRetriever
+from agora_core.retrievers.hybrid import HybridRetriever
+from agora_core.stores.base import OnWrite
+from agora_core.stores.run_scope import RunScopedStore, abound_store, bound_store
+from agora_core.stores.scoped import ScopedVectorStore
 from agora_core.validation import check_id
 from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
+from llamaindex_agora.inject import core_filter_hook
 from llamaindex_agora.nodes import NODE_KEY, REF_DOC_KEY, record_to_node, refuse_private_keys, to_record
-from llamaindex_agora.query import QueryPlan, diversify, fuse, plan_query, to_result
+from llamaindex_agora.query import GivenEmbedding, QueryPlan, diversify, plan_query, to_result
+
+T = TypeVar("T")
+
+ScopeSource = Callable[[], Filters | Awaitable[Filters]]
+"""Called for each call, without arguments; returns what bounds it."""
 
 _OURS = field([NODE_KEY]).exists()
+_KEYWORD_SUFFIX = ".keyword"
 
 
 class AgoraVectorStore(BasePydanticVectorStore):
@@ -38,7 +55,9 @@ class AgoraVectorStore(BasePydanticVectorStore):
     Args:
         store: a core store, or any object of its shape.
         keyword: a `KeywordRetriever` kept in step with the nodes, for text and hybrid queries where the store itself
-            searches no text. Where `store` is a scoped view, the scope holds for these as well.
+            searches no text. What bounds the store (its `scope`) bounds it too; a store that does not say is refused.
+        coerce: make JSON of what is nearly JSON in nodes: ISO dates, strings, numbers, no U+0000; see
+            `agora_core.coercion`. It is told once. False refuses such nodes.
     """
 
     stores_text: bool = True
@@ -47,17 +66,27 @@ class AgoraVectorStore(BasePydanticVectorStore):
 
     _store: Any = PrivateAttr()
     _keyword: Any = PrivateAttr()
+    _coerce: bool = PrivateAttr()
 
-    def __init__(self, store: Any, *, keyword: Any = None) -> None:
-        """Connect to nothing: `store` is used as it is."""
+    def __init__(self, store: Any, *, keyword: Any = None, coerce: bool = True) -> None:
+        """Connect to nothing: `store` is used as it is.
+
+        Raises:
+            UnsupportedOperationError: there is a `keyword`, and `store` does not say what bounds it.
+        """
         super().__init__(stores_text=True)
-        self._store = store
-        self._keyword = keyword
+        self._store, self._keyword, self._coerce = store, keyword, coerce
+        if keyword is not None and not isinstance(store, RunScopedStore):
+            StoreBesideKeyword(store, keyword)
 
     @classmethod
     def class_name(cls) -> str:
         """Return the name under which LlamaIndex knows this class."""
         return "AgoraVectorStore"
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AgoraVectorStore:
+        """Return another handle of the same store: a store and its connections are not copied."""
+        return copy(self)
 
     @property
     def client(self) -> Any:
@@ -69,6 +98,25 @@ class AgoraVectorStore(BasePydanticVectorStore):
         """The core store."""
         return self._store
 
+    def scoped(self, scope: Filters | ScopeSource, *, on_write: OnWrite = "check") -> AgoraVectorStore:
+        """Return a view that no argument can widen: reads, writes and removals touch only what matches.
+
+        Args:
+            scope: a filter, or a function without arguments that returns one and is called anew for each call, for
+                instance from a context variable of the request. What it returns is data; None or a raise fails the
+                call. It may be async where only async methods are used.
+            on_write: `check` refuses a node outside the scope, `stamp` writes the scope's plain values into it.
+
+        Raises:
+            InvalidFilterError: the filter could not be built.
+        """
+        view = copy(self)
+        if callable(scope):
+            view._store = RunScopedStore(self._store, _as_source(scope), on_write=on_write)
+        else:
+            view._store = ScopedVectorStore(self._store, to_core_filter(scope), on_write=on_write)
+        return view
+
     # ---------------------------------------------------------------- adding
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
@@ -78,19 +126,18 @@ class AgoraVectorStore(BasePydanticVectorStore):
             TypeError: an unknown keyword.
             InvalidArgumentError: a node has no embedding, or its metadata is not storable; nothing is written.
         """
-        records = _records(nodes, kwargs)
-        call(self._store, "upsert", records)
-        if self._keyword is not None:
-            call(self._keyword, "add", _as_stored(self._store, records), **_within_scope(self._store))
-        return _ids(records)
+        return run(self._added(nodes, kwargs))
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Async twin of `add`."""
-        records = _records(nodes, kwargs)
-        await acall(self._store, "upsert", records)
-        if self._keyword is not None:
-            await acall(self._keyword, "add", _as_stored(self._store, records), **_within_scope(self._store))
-        return _ids(records)
+        return await arun(self._added(nodes, kwargs))
+
+    def _added(self, nodes: Sequence[BaseNode], kwargs: dict[str, Any]) -> Steps[list[str]]:
+        _refuse(kwargs)
+        records = yield from _apart(lambda: [to_record(node, coerce=self._coerce) for node in nodes])
+        pair = yield from self._bound()
+        yield from pair.upsert(records)
+        return [record.id for record in records]
 
     # ---------------------------------------------------------------- deleting
 
@@ -98,13 +145,13 @@ class AgoraVectorStore(BasePydanticVectorStore):
         """Delete the nodes whose source is `ref_doc_id`; None deletes nothing."""
         _refuse(delete_kwargs)
         if ref_doc_id is not None:
-            self._remove(_of_document(ref_doc_id))
+            run(self._removed(_of_document(ref_doc_id)))
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Async twin of `delete`."""
         _refuse(delete_kwargs)
         if ref_doc_id is not None:
-            await self._aremove(_of_document(ref_doc_id))
+            await arun(self._removed(_of_document(ref_doc_id)))
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
@@ -115,56 +162,33 @@ class AgoraVectorStore(BasePydanticVectorStore):
             UnsafeRemovalError: neither is given, or the filters bound nothing.
         """
         _refuse(delete_kwargs)
-        chosen = _removal(node_ids, filters)
-        if node_ids is None:
-            self._remove(chosen)
-            return
-        within = {} if chosen is None else {"within": chosen}
-        known = [] if self._keyword is None else _ids(call(self._store, "get", node_ids, **within))
-        call(self._store, "delete", node_ids, **within)
-        # The store first: what it refuses to delete stays in both.
-        if self._keyword is not None:
-            call(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
+        run(self._deleted(node_ids, _removal(node_ids, filters)))
 
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: Filters | None = None, **delete_kwargs: Any
     ) -> None:
         """Async twin of `delete_nodes`."""
         _refuse(delete_kwargs)
-        chosen = _removal(node_ids, filters)
-        if node_ids is None:
-            await self._aremove(chosen)
-            return
-        within = {} if chosen is None else {"within": chosen}
-        known = [] if self._keyword is None else _ids(await acall(self._store, "get", node_ids, **within))
-        await acall(self._store, "delete", node_ids, **within)
-        if self._keyword is not None:
-            await acall(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
+        await arun(self._deleted(node_ids, _removal(node_ids, filters)))
 
     def clear(self) -> None:
         """Delete every node that was written through this adapter."""
-        self._remove(_OURS)
+        run(self._removed(_OURS))
 
     async def aclear(self) -> None:
         """Async twin of `clear`."""
-        await self._aremove(_OURS)
+        await arun(self._removed(_OURS))
 
-    def _remove(self, filter: AnyFilter | None) -> None:
-        known = [] if self._keyword is None else _ids(call(self._store, "scan", filter))
-        call(self._store, "remove_where", filter)
-        if self._keyword is not None:
-            call(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
+    def _removed(self, filter: AnyFilter) -> Steps[None]:
+        pair = yield from self._bound()
+        yield from pair.remove_where(filter)
 
-    async def _aremove(self, filter: AnyFilter | None) -> None:
-        known = [] if self._keyword is None else _ids(await self._ascan(filter))
-        await acall(self._store, "remove_where", filter)
-        if self._keyword is not None:
-            await acall(self._keyword, "remove", _stored_ids(self._store, known), **_within_scope(self._store))
-
-    async def _ascan(self, filter: AnyFilter | None) -> list[VectorRecord]:
-        if hasattr(self._store, "ascan"):
-            return [record async for record in self._store.ascan(filter)]
-        return await asyncio.to_thread(lambda: list(call(self._store, "scan", filter)))
+    def _deleted(self, node_ids: list[str] | None, chosen: AnyFilter | None) -> Steps[None]:
+        if node_ids is None:
+            yield from self._removed(chosen)  # type: ignore[arg-type] # one of both is there
+            return
+        pair = yield from self._bound()
+        yield from pair.delete(node_ids, within=chosen)
 
     # ---------------------------------------------------------------- patching
 
@@ -176,126 +200,161 @@ class AgoraVectorStore(BasePydanticVectorStore):
         Raises:
             InvalidMetadataError: the patch is not JSON, or names a private key.
         """
-        mine = _patch_target(ref_doc_id, patch)
-        written = 0
-        for document_id in call(self._store, "list_document_ids", mine):
-            written += call(self._store, "update_metadata", document_id, patch, within=mine)
-        if self._keyword is not None and written:
-            call(
-                self._keyword,
-                "add",
-                _as_stored(self._store, list(call(self._store, "scan", mine))),
-                **_within_scope(self._store),
-            )
-        return written
+        return run(self._patched(ref_doc_id, patch))
 
     async def aupdate_metadata(self, ref_doc_id: str, patch: MetadataPatch) -> int:
         """Async twin of `update_metadata`."""
-        mine = _patch_target(ref_doc_id, patch)
-        written = 0
-        for document_id in await acall(self._store, "list_document_ids", mine):
-            written += await acall(self._store, "update_metadata", document_id, patch, within=mine)
+        return await arun(self._patched(ref_doc_id, patch))
+
+    def _patched(self, ref_doc_id: str, patch: MetadataPatch) -> Steps[int]:
+        plain = coerce_metadata(patch) if self._coerce else patch
+        effective_patch_keys(plain)
+        refuse_private_keys(plain, where="the patch")
+        mine, written = _of_document(ref_doc_id), 0
+        pair = yield from self._bound()
+        for document_id in (yield from pair.port.list_document_ids(mine)):
+            written += yield from pair.port.update_metadata(document_id, plain, within=mine)
         if self._keyword is not None and written:
-            await acall(
-                self._keyword, "add", _as_stored(self._store, await self._ascan(mine)), **_within_scope(self._store)
-            )
+            yield from pair.index((yield from pair.scan(mine)))
         return written
 
     # ---------------------------------------------------------------- reading
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: Filters | None = None) -> list[BaseNode]:
         """Return nodes with their embeddings, by ids in the order asked, by filters, or all; no ids give no nodes."""
-        chosen = None if filters is None else to_core_filter(filters)
-        if node_ids is None:
-            return [record_to_node(record) for record in call(self._store, "scan", chosen)]
-        within = {} if chosen is None else {"within": chosen}
-        return [record_to_node(record) for record in call(self._store, "get", node_ids, **within)]
+        return run(self._nodes(node_ids, filters))
 
     async def aget_nodes(self, node_ids: list[str] | None = None, filters: Filters | None = None) -> list[BaseNode]:
         """Async twin of `get_nodes`."""
+        return await arun(self._nodes(node_ids, filters))
+
+    def _nodes(self, node_ids: list[str] | None, filters: Filters | None) -> Steps[list[BaseNode]]:
         chosen = None if filters is None else to_core_filter(filters)
+        pair = yield from self._bound()
         if node_ids is None:
-            return [record_to_node(record) for record in await self._ascan(chosen)]
-        within = {} if chosen is None else {"within": chosen}
-        return [record_to_node(record) for record in await acall(self._store, "get", node_ids, **within)]
+            records = yield from pair.scan(chosen)
+        else:
+            records = yield from pair.port.get(node_ids, within=chosen)
+        return (yield from _apart(lambda: [record_to_node(record) for record in records]))
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Answer a query: DEFAULT, TEXT_SEARCH, SPARSE, HYBRID and MMR. Scores are higher-is-better.
 
-        HYBRID is a reciprocal rank fusion of `similarity_top_k` nodes by embedding and `sparse_top_k` by text, with
-        `alpha` and `1 - alpha` as weights, cut to `hybrid_top_k`. MMR takes `mmr_threshold` from the query or as a
-        keyword (1 is relevance alone, 0 diversity alone).
+        HYBRID is a reciprocal rank fusion of both rankings, 20 deep or more, with `alpha` and `1 - alpha` as weights,
+        cut to `hybrid_top_k` or else `similarity_top_k`; where `sparse_top_k` is given, that and `similarity_top_k` are
+        the depths. MMR takes `mmr_threshold` from the query or as a keyword (1 is relevance alone, 0 diversity alone).
 
         Raises:
             UnsupportedOperationError: another mode, or one that searches text where nothing here can.
             InvalidFilterError: the filters could not be translated.
         """
-        plan = self._plan(query, kwargs)
-        dense, lexical = [], []
-        if plan.dense_top_k:
-            dense = list(call(self._store, "search", plan.embedding, top_k=plan.dense_top_k, **plan.options))
-        if plan.lexical_top_k:
-            target, method = self._text_search()
-            lexical = list(call(target, method, plan.text, top_k=plan.lexical_top_k, **plan.options))
-        if plan.mode is VectorStoreQueryMode.MMR:
-            return to_result(diversify(plan, dense, call(self._store, "get", [p.id for p in dense])))
-        return to_result(fuse(plan, dense, lexical))
+        return run(self._answer(query, kwargs))
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Async twin of `query`; both legs of HYBRID run at the same time."""
-        plan = self._plan(query, kwargs)
+        return await arun(self._answer(query, kwargs))
 
-        async def search() -> list[Passage]:
-            if not plan.dense_top_k:
-                return []
-            return list(await acall(self._store, "search", plan.embedding, top_k=plan.dense_top_k, **plan.options))
-
-        async def search_text() -> list[Passage]:
-            if not plan.lexical_top_k:
-                return []
-            target, method = self._text_search()
-            return list(await acall(target, method, plan.text, top_k=plan.lexical_top_k, **plan.options))
-
+    def _answer(self, query: VectorStoreQuery, kwargs: dict[str, Any]) -> Steps[VectorStoreQueryResult]:
+        pair = yield from self._bound()
+        plan = plan_query(query, lexical=pair.searches_text, **kwargs)
         if plan.dense_top_k and plan.lexical_top_k:
-            dense, lexical = await map_bounded(lambda leg: leg(), (search, search_text), limit=2)
-        else:
-            dense, lexical = await search(), await search_text()
+            return to_result((yield from _both(pair, plan)))
+        if plan.lexical_top_k:
+            return to_result((yield from _lexical(pair, plan, plan.top_k)))
+        found = yield from pair.port.search(plan.embedding, top_k=plan.dense_top_k, filter=plan.filter)
         if plan.mode is VectorStoreQueryMode.MMR:
-            return to_result(diversify(plan, dense, await acall(self._store, "get", [p.id for p in dense])))
-        return to_result(fuse(plan, dense, lexical))
+            records = yield from pair.port.get([passage.id for passage in found])
+            found = yield from _apart(partial(diversify, plan, found, records))
+        return to_result(found[: plan.top_k])
 
-    def _plan(self, query: VectorStoreQuery, kwargs: dict[str, Any]) -> QueryPlan:
-        return plan_query(query, lexical=self._keyword is not None or is_lexical_vector_store(self._store), **kwargs)
+    # ---------------------------------------------------------------- files
 
-    def _text_search(self) -> tuple[Any, str]:
-        if self._keyword is None:
-            return self._store, "search_text"
-        # The keyword index may serve others too: the scope of the store holds in it as well.
-        return seen_from(self._keyword, self._store), "retrieve"
+    def persist(self, persist_path: str, fs: Any = None) -> None:
+        """Write the store to a file by its own `save`, and the keyword index beside it.
+
+        A store whose rows live in a server (Postgres, Qdrant) has nothing to write.
+
+        Raises:
+            UnsupportedOperationError: the store can neither be saved nor keeps its rows elsewhere, for instance a view.
+        """
+        if offers(self._store, "save"):
+            _save(self._store, persist_path, fs)
+        elif not (offers(self._store, "ensure_schema") or offers(self._store, "ensure_collection")):
+            raise UnsupportedOperationError(
+                f"{type(self._store).__name__} cannot be saved, so its vectors would be lost; "
+                "persist the store behind a view, or use a store with save()"
+            )
+        if offers(self._keyword, "save"):
+            _save(self._keyword, persist_path + _KEYWORD_SUFFIX, fs)
+
+    @classmethod
+    def from_persist_path(cls, persist_path: str, *, coerce: bool = True) -> AgoraVectorStore:
+        """Return the memory store that `persist` wrote, with the keyword index that stood beside it."""
+        from agora_core.retrievers.keyword import KeywordRetriever
+        from agora_core.stores.memory import MemoryVectorStore
+
+        beside = persist_path + _KEYWORD_SUFFIX
+        keyword = KeywordRetriever.load(beside) if Path(beside).exists() else None
+        return cls(MemoryVectorStore.load(persist_path), keyword=keyword, coerce=coerce)
+
+    @classmethod
+    def from_persist_dir(
+        cls, persist_dir: str = "./storage", namespace: str = "default", *, coerce: bool = True
+    ) -> AgoraVectorStore:
+        """Return the memory store that `StorageContext.persist` wrote to a folder."""
+        return cls.from_persist_path(str(Path(persist_dir) / f"{namespace}__vector_store.json"), coerce=coerce)
+
+    def _bound(self) -> Steps[StoreBesideKeyword]:
+        """Decide what bounds this call, once for all that it does."""
+        store = yield from ask(bound_store, abound_store, self._store)
+        return StoreBesideKeyword(store, self._keyword)
 
 
-def _records(nodes: Sequence[BaseNode], kwargs: dict[str, Any]) -> list[VectorRecord]:
-    _refuse(kwargs)
-    return [to_record(node) for node in nodes]
+def _lexical(pair: StoreBesideKeyword, plan: QueryPlan, top_k: int) -> Steps[list[Passage]]:
+    return RetrieverPort(pair.text_leg()).retrieve(plan.text, top_k=top_k, filter=plan.filter)
 
 
-def _ids(records: Iterable[VectorRecord]) -> list[str]:
-    return [record.id for record in records]
+def _both(pair: StoreBesideKeyword, plan: QueryPlan) -> Steps[list[Passage]]:
+    weights = [plan.alpha, 1 - plan.alpha]
+    if plan.fetch_top_k is None:
+        dense = pair.port.search(plan.embedding, top_k=plan.dense_top_k, filter=plan.filter)
+        rankings = yield from together([dense, _lexical(pair, plan, plan.lexical_top_k)])
+        return fuse(rankings, weights=weights)[: plan.top_k]
+    store: Any = pair.port.store
+    legs = [EmbeddingRetriever(GivenEmbedding(plan.embedding), store), pair.text_leg()]
+    hybrid = RetrieverPort(HybridRetriever(legs, weights=weights, fetch_top_k=plan.fetch_top_k))
+    return (yield from hybrid.retrieve(plan.text, top_k=plan.top_k, filter=plan.filter))
 
 
-def _within_scope(store: Any) -> dict[str, AnyFilter]:
-    """Return the option that bounds writes to the keyword index as those to the store are bound."""
-    return given(within=StorePort(store).scope())
+def _apart(work: Callable[[], T]) -> Steps[T]:
+    """Do work that takes time for many nodes; async code does it in a thread, and its loop goes on."""
+    return ask(work, partial(asyncio.to_thread, work))
 
 
-def _as_stored(store: Any, records: list[VectorRecord]) -> list[VectorRecord]:
-    stamped = getattr(store, "stamped", None)
-    return records if stamped is None else list(stamped(records))
+def _as_source(scope: ScopeSource) -> Callable[[], Any]:
+    async def later(_: Any) -> Any:
+        return await scope()  # type: ignore[misc] # it is async
+
+    hook: Any = core_filter_hook(later if is_async_function(scope) else lambda _: scope())
+    if not is_async_function(scope):
+        return lambda: hook(None)
+
+    async def source() -> Any:
+        return await hook(None)
+
+    return source
 
 
-def _stored_ids(store: Any, ids: list[str]) -> list[str]:
-    stored_ids = getattr(store, "stored_ids", None)
-    return ids if stored_ids is None else list(stored_ids(ids))
+def _save(target: Any, path: str, fs: Any) -> None:
+    if fs is None:
+        Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
+        target.save(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        local = str(Path(folder) / "saved")
+        target.save(local)
+        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        fs.put(local, path)
 
 
 def _of_document(ref_doc_id: str) -> AnyFilter:
@@ -315,9 +374,3 @@ def _removal(node_ids: list[str] | None, filters: Filters | None) -> AnyFilter |
             "delete_nodes was given neither node_ids nor filters; name what to delete, or call clear()"
         )
     return None
-
-
-def _patch_target(ref_doc_id: str, patch: MetadataPatch) -> AnyFilter:
-    effective_patch_keys(patch)
-    refuse_private_keys(patch, where="the patch")
-    return _of_document(ref_doc_id)
