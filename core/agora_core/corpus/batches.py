@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -34,29 +37,70 @@ def batched(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def embed_batches(embedder: EmbedderPort, batches: Sequence[list[str]], *, concurrency: int) -> Steps[list[Answer]]:
-    """Embed batches, at most `concurrency` at once: in threads from sync code, as tasks from async code."""
+class EmbeddingAhead:
+    """Embeds batches, some at once, while the caller goes on: in threads from sync code, as tasks from async code.
 
-    def one(texts: list[str]) -> Answer:
+    With a concurrency of 1 nothing runs beside the caller, and the embedder is asked when the answers are.
+    """
+
+    def __init__(self, embedder: EmbedderPort, concurrency: int) -> None:
+        self._embedder = embedder
+        self._concurrency = concurrency
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: list[Any] = []
+
+    def begin(self, batches: Sequence[list[str]]) -> Steps[Steps[list[Answer]]]:
+        """Begin to embed; the steps returned give the answers, in the order of the batches."""
+        if self._concurrency == 1 or not batches:
+            return self._answers(batches)
+        under_way = yield Call(lambda: self._submitted(batches), lambda: self._started(batches))
+        return self._awaited(under_way)
+
+    def close(self) -> None:
+        """Begin no further batch; threads end what they are at."""
+        for one in self._under_way:
+            one.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _answers(self, batches: Sequence[list[str]]) -> Steps[list[Answer]]:
+        answers: list[Answer] = []
+        for texts in batches:
+            answer: Answer = yield Call(partial(self._embed, texts), partial(self._aembed, texts))
+            answers.append(answer)
+        return answers
+
+    def _awaited(self, under_way: list[Any]) -> Steps[list[Answer]]:
+        async def gathered() -> list[Answer]:
+            return [answer for one in under_way for answer in await one]
+
+        answers: list[Answer] = yield Call(lambda: [one.result() for one in under_way], gathered)
+        self._under_way = [one for one in self._under_way if one not in under_way]
+        return answers
+
+    def _submitted(self, batches: Sequence[list[str]]) -> list[Any]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="agora-embed")
+        under_way = [self._pool.submit(copy_context().run, self._embed, texts) for texts in batches]
+        self._under_way += under_way
+        return under_way
+
+    async def _started(self, batches: Sequence[list[str]]) -> list[Any]:
+        task = asyncio.ensure_future(map_bounded(self._aembed, batches, limit=self._concurrency))
+        self._under_way.append(task)
+        return [task]
+
+    def _embed(self, texts: list[str]) -> Answer:
         try:
-            return narrow(run(embedder.embed(texts)))
+            return narrow(run(self._embedder.embed(texts)))
         except Exception as error:
             return error
 
-    async def aone(texts: list[str]) -> Answer:
+    async def _aembed(self, texts: list[str]) -> Answer:
         try:
-            return narrow(await arun(embedder.embed(texts)))
+            return narrow(await arun(self._embedder.embed(texts)))
         except Exception as error:
             return error
-
-    def at_once() -> list[Answer]:
-        if len(batches) < 2 or concurrency == 1:
-            return list(map(one, batches))
-        with ThreadPoolExecutor(min(concurrency, len(batches)), thread_name_prefix="agora-embed") as pool:
-            return list(pool.map(one, batches))
-
-    answers: list[Answer] = yield Call(at_once, lambda: map_bounded(aone, batches, limit=concurrency))
-    return answers
 
 
 def narrow(vectors: Sequence[Any]) -> Sequence[Embedding]:

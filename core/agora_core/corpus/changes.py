@@ -61,6 +61,7 @@ def change_of(document_id: str, chunks: Sequence[ChunkRecord], stored: Sequence[
     # The smallest id of equal ones, so that two runs do the same.
     vectors = {one.embedded: one.id for one in sorted(stored, key=lambda one: one.id, reverse=True)} if stored else {}
     relabels: list[tuple[Metadata, Metadata]] = []
+    seen: tuple[Metadata | None, Metadata | None] | None = None
     written: list[ChunkRecord] = []
     new: dict[str, None] = {}
     kept: dict[str, str] = {}
@@ -72,7 +73,12 @@ def change_of(document_id: str, chunks: Sequence[ChunkRecord], stored: Sequence[
         same, here = digest(text), known.pop(chunk.id, None)
         if here is not None and here.embedded == same and here.source == chunk.source and _is_shown(here, chunk, same):
             kept[text] = here.id
-            if not json_equal(here.metadata or {}, chunk.metadata or {}):
+            # The chunks of a document most often share their labels.
+            if seen is not None and seen[0] is here.metadata and seen[1] is chunk.metadata:
+                continue
+            if json_equal(here.metadata or {}, chunk.metadata or {}):
+                seen = here.metadata, chunk.metadata
+            else:
                 relabels.append((here.metadata or {}, chunk.metadata or {}))
                 written.append(chunk)
             continue

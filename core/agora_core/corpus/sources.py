@@ -11,11 +11,14 @@ from agora_core.records import IngestDocument
 from agora_core.steps import Call, Steps
 
 _DOCUMENTS: Final = 1_000
-_CHARACTERS: Final = 2_000_000
+_CHARACTERS: Final = 800_000
 
 
 class Source:
-    """An iterable, sync or async, read in windows of at most 1,000 documents that end with 2,000,000 characters."""
+    """An iterable, sync or async, read in windows of at most 1,000 documents that end with 800,000 characters.
+
+    What it raises is raised after the documents that it gave before.
+    """
 
     def __init__(self, documents: Any) -> None:
         """Begin to read.
@@ -23,6 +26,7 @@ class Source:
         Raises:
             InvalidArgumentError: it cannot be iterated as documents.
         """
+        self._error: Exception | None = None
         self._sync: Iterator[Any] | None = None
         self._async: AsyncIterator[Any] | None = None
         if isinstance(documents, AsyncIterable):
@@ -36,23 +40,31 @@ class Source:
 
     def next(self) -> Steps[list[Any]]:
         """Return the next documents; none are left when it is empty. A sync source is read in a worker thread."""
-        documents: list[Any] = yield Call(self._take, self._atake)
+        documents: list[Any] = [] if self._error is not None else (yield Call(self._take, self._atake))
+        if self._error is not None and not documents:
+            raise self._error
         return documents
 
     def _take(self) -> list[Any]:
         window = _Window()
-        for document in self._sync or ():
-            if window.is_full_with(document):
-                break
+        try:
+            for document in self._sync or ():
+                if window.is_full_with(document):
+                    break
+        except Exception as error:
+            self._error = error
         return window.documents
 
     async def _atake(self) -> list[Any]:
         if self._async is None:
             return await asyncio.to_thread(self._take)
         window = _Window()
-        async for document in self._async:
-            if window.is_full_with(document):
-                break
+        try:
+            async for document in self._async:
+                if window.is_full_with(document):
+                    break
+        except Exception as error:
+            self._error = error
         return window.documents
 
 

@@ -8,24 +8,20 @@ the run began.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agora_core.chunking import Cutter, document_cutter
-from agora_core.corpus.batches import batched, embed_batches, narrow
+from agora_core.corpus.batches import Answer, EmbeddingAhead, batched
 from agora_core.corpus.changes import DocumentChange, change_of
 from agora_core.corpus.report import SyncReport
 from agora_core.corpus.sources import Source
+from agora_core.corpus.writing import Failures, Window, Writing
 from agora_core.embedding import EmbedderPort
 from agora_core.errors import (
-    AgoraError,
     InvalidArgumentError,
-    SchemaError,
     ScopeViolationError,
-    StoreClosedError,
-    StoreUnavailableError,
     UnsafeRemovalError,
-    UnsupportedOperationError,
     out_of_scope,
 )
 from agora_core.events import watching
@@ -33,23 +29,15 @@ from agora_core.filters import compile_filter, predicate
 from agora_core.ingestion import Progress, progress_bar, storable_document
 from agora_core.ingestion_plan import KeywordPort
 from agora_core.protocols import AnyFilter, EmbeddingProvider, VectorStore
-from agora_core.records import ChunkRecord, Embedding, IngestDocument, VectorRecord, document_id_of
+from agora_core.records import ChunkRecord, IngestDocument, VectorRecord, document_id_of
 from agora_core.steps import Steps, arun, run
-from agora_core.stores.fingerprints import Fingerprint, Patched, fingerprint_of
+from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
 from agora_core.stores.ports import StorePort
 from agora_core.validation import check_top_k
 
 Contextualize = Callable[[IngestDocument, ChunkRecord], "str | None"]
 
-Vectors = dict[str, dict[str, Embedding]]
-"""By document, by text."""
-
-_WRITTEN_AT_ONCE: Final = 1_000
-_READ_AT_ONCE: Final = 256
 _REMOVED_AT_ONCE: Final = 200
-_IN_A_ROW: Final = 8
-_ALL_FAIL: Final = (StoreUnavailableError, StoreClosedError, SchemaError, UnsupportedOperationError)
-"""Errors that say nothing of one document."""
 
 
 def sync_documents(
@@ -82,10 +70,12 @@ def sync_documents(
         scope: a filter that bounds everything, as a view would: a document outside it fails, and removal goes no
             further.
         allow_empty: let an empty source remove everything; without it an empty source is refused.
-        strict: raise at the first document that fails; nothing is removed then. Otherwise it is told in `failed`, and
-            something without a readable id, which may stand for any document, keeps all from being removed.
+        strict: raise at the first document that fails; those before it are written, and nothing is removed. Otherwise
+            it is told in `failed`, and something without a readable id, which may stand for any document, keeps all
+            from being removed.
         dry_run: embed and write nothing, and report what the run would do.
-        concurrency: how many batches of texts are embedded at once, 1 or more.
+        concurrency: how many batches of texts are embedded at once, while what is embedded is written. With 1 nothing
+            runs beside the caller.
         show_progress: show a bar of documents written (extra `progress`).
         contextualize: gives each chunk a context of its own, behind the document's; None adds none.
         chunking: options of `chunk_documents`.
@@ -157,18 +147,20 @@ class _Sync:
         bound = self._store.scope()
         self._bound = None if bound is None else predicate(compile_filter(bound))
         self._keyword = None if keyword is None else KeywordPort(keyword, self._store)
-        self._allow_empty, self._strict, self._dry_run = bool(allow_empty), bool(strict), bool(dry_run)
+        self._allow_empty, self._dry_run = bool(allow_empty), bool(dry_run)
         self._concurrency = check_top_k(concurrency, argument="concurrency")
         self._seen: set[str] = set()
         self._nameless = self._named = False
-        self._in_a_row = 0
+        self._ended: Exception | None = None
+        self._ahead = EmbeddingAhead(self._embedder, self._concurrency)
         self._scanned: dict[str, list[Fingerprint]] | None = None
-        self._bar: Progress
         self.report = SyncReport()
+        self._failures = Failures(self.report, strict=bool(strict))
+        self._writing = Writing(self._store, self._keyword, self._ahead, self._failures)
 
     def steps(self, source: Source, bar: Progress) -> Steps[SyncReport]:
         begun = time.perf_counter()
-        self._bar = bar
+        self._failures.bar = bar
         yield from self._store.check_model(self._embedder.model)
         documents = yield from source.next()
         if not documents and not self._allow_empty:
@@ -179,16 +171,42 @@ class _Sync:
             )
         # Documents that others add from now on are not taken for gone.
         there = dict.fromkeys((yield from self._store.list_document_ids()))
-        position = 0
-        while documents:
-            cut = [self._taken(document, position + place) for place, document in enumerate(documents)]
-            yield from self._window([one for one in cut if one is not None], there)
-            position += len(documents)
-            documents = yield from source.next()
+        try:
+            yield from self._windows(source, documents, there)
+        finally:
+            self._ahead.close()
+        if self._ended is not None:
+            raise self._ended
         if not self._nameless:
             yield from self._remove_gone([key for key in there if key not in self._seen])
         self.report.seconds = time.perf_counter() - begun
         return self.report
+
+    def _windows(self, source: Source, documents: list[Any], there: Mapping[str, None]) -> Steps[None]:
+        """Take the source through; while one window is embedded the one before it is written."""
+        position = 0
+        before: Window | None = None
+        while documents or before is not None:
+            cut = []
+            for document in documents:
+                try:
+                    if (one := self._taken(document, position)) is not None:
+                        cut.append(one)
+                except Exception as error:
+                    self._ended = error
+                    break
+                position += 1
+            changes = yield from self._changes(cut, there)
+            answers = None if before is None else (yield from before.answers)
+            window = (yield from self._begun(changes)) if documents else None
+            if before is not None and answers is not None:
+                yield from self._finished(before, answers)
+            before, documents = window, []
+            if self._ended is None and window is not None:
+                try:
+                    documents = yield from source.next()
+                except Exception as error:
+                    self._ended = error
 
     # A document -------------------------------------------------------------------------------------------------------
 
@@ -206,7 +224,7 @@ class _Sync:
             return key, self._stamped(checked, self._contextualized(checked, self._cut(checked)))
         except Exception as error:
             self._seen.add(key)
-            self._fail(key, error)
+            self._failures.tell(key, error)
             return None
 
     def _contextualized(self, document: IngestDocument, chunks: list[ChunkRecord]) -> list[ChunkRecord]:
@@ -238,32 +256,29 @@ class _Sync:
             for chunk, one in zip(chunks, stamped, strict=True)
         ]
 
-    def _fail(self, key: str, error: Exception, *, outside: bool = False) -> None:
-        """Tell of a document that failed; `outside` says that embedder or store raised, who may be down."""
-        self._in_a_row += outside
-        if self._strict or self._in_a_row >= _IN_A_ROW:
-            raise error
-        name = type(error).__name__
-        report = self.report
-        report.failed[key] = str(error) if isinstance(error, AgoraError) else f"{name}: {error}"
-        self._bar.update(1)
-        # Of an id that was given twice the first document may be done already.
-        for done in (report.embedded, report.reused, report.relabelled, report.unchanged):
-            if key in done:
-                done.remove(key)
-
     # A window ---------------------------------------------------------------------------------------------------------
 
-    def _window(self, documents: Sequence[tuple[str, list[ChunkRecord]]], there: Mapping[str, None]) -> Steps[None]:
+    def _changes(
+        self, documents: Sequence[tuple[str, list[ChunkRecord]]], there: Mapping[str, None]
+    ) -> Steps[list[DocumentChange]]:
         stored = yield from self._stored([key for key, _ in documents if key in there])
         changes = [change_of(key, chunks, stored.get(key, ())) for key, chunks in documents]
         if self._behind is not None and self._behind.offers("fingerprints"):
             changes = yield from self._inside(self._behind, changes, stored)
-        if not self._dry_run:
-            vectors = yield from self._embedded([change for change in changes if change.texts])
-            changes = [change for change in changes if len(vectors.get(change.id, ())) == len(change.texts)]
-            changes = yield from self._written(changes, vectors)
-            yield from self._indexed(changes)
+        return changes
+
+    def _begun(self, changes: list[DocumentChange]) -> Steps[Window]:
+        """Begin to embed the new texts of documents."""
+        wanted = [] if self._dry_run else [(change.id, text) for change in changes for text in change.texts]
+        if wanted and not self._named:
+            yield from self._store.check_model(self._embedder.model, fills=True)
+            self._named = True
+        batches = list(batched([text for _, text in wanted]))
+        return Window(changes, wanted, batches, (yield from self._ahead.begin(batches)))
+
+    def _finished(self, window: Window, answers: list[Answer]) -> Steps[None]:
+        """Write a window whose texts are embedded."""
+        changes = window.changes if self._dry_run else (yield from self._writing.finished(window, answers))
         for change in changes:
             self._count(change)
 
@@ -297,110 +312,16 @@ class _Sync:
         allowed = []
         for change in changes:
             if clash := [chunk.id for chunk in change.written if chunk.id in taken]:
-                self._fail(change.id, out_of_scope(clash[0]))
+                self._failures.tell(change.id, out_of_scope(clash[0]))
             else:
                 allowed.append(change)
         return allowed
-
-    def _embedded(self, changes: list[DocumentChange]) -> Steps[Vectors]:
-        """Embed the new texts of documents, in full batches, some at once. A document whose texts fail is told."""
-        vectors: Vectors = {}
-        if not changes:
-            return vectors
-        if not self._named:
-            yield from self._store.check_model(self._embedder.model, fills=True)
-            self._named = True
-        wanted = [(change.id, text) for change in changes for text in change.texts]
-        batches = list(batched([text for _, text in wanted]))
-        answers = yield from embed_batches(self._embedder, batches, concurrency=self._concurrency)
-        again: dict[str, list[str]] = {}
-        places = iter(wanted)
-        for batch, answer in zip(batches, answers, strict=True):
-            for place, (key, text) in enumerate([next(places) for _ in batch]):
-                if isinstance(answer, Exception):
-                    again.setdefault(key, []).append(text)
-                else:
-                    vectors.setdefault(key, {})[text] = answer[place]
-        for key, texts in again.items():
-            # One text may spoil a batch; each document gets a chance of its own.
-            own = list(batched(texts))
-            answers = yield from embed_batches(self._embedder, own, concurrency=self._concurrency)
-            failed = next((answer for answer in answers if isinstance(answer, Exception)), None)
-            if failed is not None:
-                self._fail(key, failed, outside=True)
-                continue
-            self._in_a_row = 0
-            for batch, answer in zip(own, answers, strict=True):
-                vectors.setdefault(key, {}).update(zip(batch, answer, strict=True))  # type: ignore[arg-type]
-        return vectors
-
-    def _written(self, changes: list[DocumentChange], vectors: Vectors) -> Steps[list[DocumentChange]]:
-        """Write documents, many at once, and return those that are as they should be."""
-        patches = {change.id: change.patch for change in changes if change.patch is not None}
-        if patches and self._store.offers("update_metadata"):
-            outcomes: dict[str, Patched | Exception] = yield from self._store.patch_documents(patches)
-            for key in patches:
-                outcome = outcomes.get(key)
-                if not isinstance(outcome, Patched) or outcome.refused:
-                    missing = InvalidArgumentError(f"document {key!r} was removed, or left the scope, meanwhile")
-                    self._fail(key, outcome if isinstance(outcome, Exception) else missing)
-        else:
-            patches = {}
-        for group in _groups([one for one in changes if one.outcome != "unchanged" and one.id not in patches]):
-            try:
-                yield from self._put(group, vectors)
-            except _ALL_FAIL:
-                raise
-            except Exception as error:
-                if len(group) == 1:
-                    self._fail(group[0].id, error, outside=True)
-                    continue
-                # One document may spoil the group.
-                for change in group:
-                    try:
-                        yield from self._put([change], vectors)
-                    except Exception as own:
-                        self._fail(change.id, own, outside=True)
-                    else:
-                        self._in_a_row = 0
-            else:
-                self._in_a_row = 0
-        return [change for change in changes if change.id not in self.report.failed]
-
-    def _put(self, group: Sequence[DocumentChange], vectors: Vectors) -> Steps[None]:
-        store = self._store
-        needed = sorted(
-            {key for change in group for key in change.kept.values()} if any(c.written for c in group) else ()
-        )
-        kept: dict[str, Embedding] = {}
-        for start in range(0, len(needed), _READ_AT_ONCE):
-            found = yield from store.get(needed[start : start + _READ_AT_ONCE])
-            kept.update(zip([record.id for record in found], narrow([one.embedding for one in found]), strict=True))
-        records = [record for change in group for record in change.records(vectors.get(change.id, {}), kept)]
-        if store.offers("replace_documents"):
-            yield from store.replace_documents([change.id for change in group if change.replaced], records)
-            return
-        if records:
-            yield from store.upsert(records)
-        if stale := [key for change in group for key in change.stale]:
-            yield from store.delete(stale)
-
-    def _indexed(self, changes: Sequence[DocumentChange]) -> Steps[None]:
-        """Write to the keyword index what changed, and what it lost when a run was broken off."""
-        if self._keyword is None or not changes:
-            return
-        records = {change.id: change.records_for_index() for change in changes}
-        stale = yield from self._keyword.stale(records)
-        if stale is None:
-            stale = [change.id for change in changes if change.outcome != "unchanged"]
-        if stale:
-            yield from self._keyword.write([record for key in stale for record in records[key]], stale)
 
     def _count(self, change: DocumentChange) -> None:
         report = self.report
         if change.id not in report.failed:
             getattr(report, change.outcome).append(change.id)
-            self._bar.update(1)
+            self._failures.bar.update(1)
         if change.outcome != "unchanged":
             report.chunks_embedded += len(change.texts)
             report.characters_embedded += sum(map(len, change.texts))
@@ -424,17 +345,3 @@ class _Sync:
                 if doomed := sorted({*gone, *lost}):
                     yield from self._keyword.write([], doomed)
         self.report.removed = gone
-
-
-def _groups(changes: Sequence[DocumentChange]) -> Iterator[list[DocumentChange]]:
-    """Put documents together until they have 1,000 chunks to write."""
-    group: list[DocumentChange] = []
-    count = 0
-    for change in changes:
-        group.append(change)
-        count += len(change.written)
-        if count >= _WRITTEN_AT_ONCE:
-            yield group
-            group, count = [], 0
-    if group:
-        yield group

@@ -57,6 +57,20 @@ def canonical_json(value: JSON) -> str:
 
 def json_equal(left: JSON, right: JSON) -> bool:
     """Say whether two JSON values are equal as JSON: `1` is `1.0`, never `True` or `"1"`; objects compare deeply."""
+    same = type(left)
+    if same is type(right):
+        # The usual kinds, told by their types alone.
+        if same is dict:
+            if len(left) != len(right):
+                return False
+            for key, value in left.items():  # noqa: SIM110 # twice as fast as a generator
+                if key not in right or not json_equal(value, right[key]):
+                    return False
+            return True
+        if same is list:
+            return len(left) == len(right) and all(map(json_equal, left, right))
+        if same is str:
+            return bool(left == right)
     kind = json_type(left)
     if kind != json_type(right):
         return False

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from agora_core.filters.literals import json_equal
+from agora_core.metadata import UNSET
 from agora_core.records import Metadata, indexed_text
 
 
@@ -41,3 +44,17 @@ def fingerprint_of(
         return Fingerprint(key, None, None, source, metadata)
     shown = digest(text)
     return Fingerprint(key, digest(indexed_text(text, context)) if context else shown, shown, source, metadata)
+
+
+def is_effective(patch: Mapping[str, Any], metadata: Metadata | None) -> bool:
+    """Say whether a patch changes a metadata."""
+    known = metadata or {}
+    for key, value in patch.items():
+        if value is UNSET:
+            continue
+        if value is None:
+            if key in known:
+                return True
+        elif key not in known or not json_equal(known[key], value):
+            return True
+    return False

@@ -10,12 +10,11 @@ from typing import Any, Final
 from agora_core.calling import Method, acall_function, call, offers
 from agora_core.errors import AgoraError, UnsupportedOperationError
 from agora_core.filters import Expression
-from agora_core.filters.literals import json_equal
-from agora_core.metadata import UNSET, MetadataPatch
+from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Embedding, IndexedDocument, Metadata, Passage, VectorRecord, document_id_of
 from agora_core.steps import Call, Steps
-from agora_core.stores.fingerprints import Patched
+from agora_core.stores.fingerprints import Patched, is_effective
 from agora_core.stores.per_document import grow
 
 _PAGE: Final = 256
@@ -242,17 +241,3 @@ class Reader:
             if len(page) == _PAGE:
                 break
         return page
-
-
-def is_effective(patch: Mapping[str, Any], metadata: Metadata | None) -> bool:
-    """Say whether a patch changes a metadata."""
-    known = metadata or {}
-    for key, value in patch.items():
-        if value is UNSET:
-            continue
-        if value is None:
-            if key in known:
-                return True
-        elif key not in known or not json_equal(known[key], value):
-            return True
-    return False

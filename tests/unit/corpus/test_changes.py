@@ -5,8 +5,7 @@ from __future__ import annotations
 from agora_core.corpus.changes import change_of
 from agora_core.metadata import UNSET
 from agora_core.records import ChunkRecord
-from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
-from agora_core.stores.ports import is_effective
+from agora_core.stores.fingerprints import Fingerprint, fingerprint_of, is_effective
 
 
 def chunks(*texts: str, source: str | None = None, **metadata: object) -> list[ChunkRecord]:

@@ -13,7 +13,13 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from agora_core.errors import DimensionMismatchError, EmbeddingModelError, InvalidArgumentError, out_of_scope
+from agora_core.errors import (
+    DimensionMismatchError,
+    EmbeddingModelError,
+    InvalidArgumentError,
+    ScopeViolationError,
+    out_of_scope,
+)
 from agora_core.filters import Expression, compile_filter, removal_filter
 from agora_core.filters.expressions import FALSE, TRUE
 from agora_core.filters.matching import Predicate, predicate
@@ -23,7 +29,7 @@ from agora_core.records import JSON, Embedding, IndexedDocument, Passage, Vector
 from agora_core.similarity import check_metric
 from agora_core.stores.base import BaseVectorStore, Health
 from agora_core.stores.facets import check_facets, most_frequent_values
-from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
+from agora_core.stores.fingerprints import Fingerprint, Patched, fingerprint_of, is_effective
 from agora_core.stores.memory.codes import wants_codes
 from agora_core.stores.memory.persistence import SavedStore, read_store, write_store
 from agora_core.stores.memory.reading import Reading, Selections, cheap_key, compiled_key
@@ -484,24 +490,55 @@ class MemoryVectorStore(BaseVectorStore):
         matches = _predicate(within)
         if not effective:
             return 0
-        keys = list(effective)
         with self._writing, self._lock:
-            table = self._table
             rows = self._rows_within(document_id, matches)
-            merged = [merge_effective(table.metadata[row], effective) for row in rows]
-            if matches is not None:
-                for row, metadata in zip(rows, merged, strict=False):
-                    if not matches(metadata):
-                        raise out_of_scope(table.ids[row])
-            for row, metadata in zip(rows, merged, strict=False):
-                for reading in self._readings:
-                    # A reading from before a compaction has lists of its own.
-                    if reading.view.metadata is table.metadata:
-                        reading.before.setdefault(row, table.metadata[row])
-                table.set_metadata(row, metadata, keys)
+            self._patch(rows, effective, matches)
             if rows:
                 self._relabelled()
             return len(rows)
+
+    def patch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> dict[str, Patched | Exception]:
+        """Patch many documents; what became of each that there is. One that is refused is left as it is."""
+        effective = {check_id(key, argument="document_id"): validate_patch(patch) for key, patch in patches.items()}
+        matches = _predicate(within)
+        done: dict[str, Patched | Exception] = {}
+        with self._writing, self._lock:
+            metadata = self._table.metadata
+            for key, patch in effective.items():
+                if rows := self._rows_within(key, matches):
+                    changing = [row for row in rows if is_effective(patch, metadata[row])]
+                    try:
+                        self._patch(changing, patch, matches)
+                    except ScopeViolationError:
+                        done[key] = Patched(len(rows), 0, True)
+                    else:
+                        done[key] = Patched(len(rows), len(changing))
+            if any(isinstance(one, Patched) and one.changed for one in done.values()):
+                self._relabelled()
+        return done
+
+    async def apatch_documents(
+        self, patches: Mapping[str, MetadataPatch], *, within: AnyFilter | None = None
+    ) -> dict[str, Patched | Exception]:
+        """Async twin of `patch_documents`."""
+        return await asyncio.to_thread(self.patch_documents, patches, within=within)
+
+    def _patch(self, rows: list[int], effective: dict[str, JSON], matches: Predicate | None) -> None:
+        """Patch rows, all or none. The lock is held."""
+        table, keys = self._table, list(effective)
+        merged = [merge_effective(table.metadata[row], effective) for row in rows]
+        if matches is not None:
+            for row, metadata in zip(rows, merged, strict=True):
+                if not matches(metadata):
+                    raise out_of_scope(table.ids[row])
+        for row, metadata in zip(rows, merged, strict=True):
+            for reading in self._readings:
+                # A reading from before a compaction has lists of its own.
+                if reading.view.metadata is table.metadata:
+                    reading.before.setdefault(row, table.metadata[row])
+            table.set_metadata(row, metadata, keys)
 
     def _relabelled(self) -> None:
         """Follow changed metadata in what a subclass keeps beside the rows. The lock is held."""

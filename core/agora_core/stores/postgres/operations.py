@@ -262,9 +262,9 @@ class PgOperations(OperationStore):
                 return []
             target = yield from self._known_target()
             answer = yield statements.fingerprints(target, documents, bound, digests=digests)
-            return [
-                Fingerprint(row[0], row[1] or row[2], row[2], row[3], from_json_text(row[4])) for row in answer.rows
-            ]
+            # Labels repeat: each is read once, and nobody changes those of a fingerprint.
+            labels = {text: from_json_text(text) for text in {row[4] for row in answer.rows}}
+            return [Fingerprint(row[0], row[1] or row[2], row[2], row[3], labels[row[4]]) for row in answer.rows]
 
         return Operation(steps)
 
