@@ -10,6 +10,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from agora_core.coercion import coerce_metadata, coerce_text
 from agora_core.errors import InvalidArgumentError
 from agora_core.filters.literals import canonical_json
 from agora_core.metadata import check_text, copy_metadata
@@ -17,7 +18,7 @@ from agora_core.records import ChunkRecord, Embedding, Passage, VectorRecord
 
 
 def to_chunks(
-    documents: Iterable[Document], ids: Sequence[str | None] | None, *, source_key: str | None
+    documents: Iterable[Document], ids: Sequence[str | None] | None, *, source_key: str | None, coerce: bool = False
 ) -> list[ChunkRecord]:
     """Return documents as chunks that wait for their vectors; all that can be refused is refused here, before they are
     paid for.
@@ -26,6 +27,7 @@ def to_chunks(
         documents: their own ids count where `ids` has none; a document without any gets a UUID.
         ids: one for each document, kept as they are.
         source_key: the metadata key whose text becomes the source as well; None for none.
+        coerce: make JSON of what is nearly JSON, see `agora_core.coercion`.
 
     Raises:
         InvalidArgumentError: there are more or fewer ids than documents, or something given is no document.
@@ -43,19 +45,22 @@ def to_chunks(
         if not isinstance(document, Document):
             raise InvalidArgumentError(f"documents[{position}] must be a Document, got {type(document).__name__}")
         chosen = document.id if ids is None or ids[position] is None else ids[position]
-        chunks.append(_to_chunk(document, str(uuid.uuid4()) if chosen is None else chosen, position, source_key))
+        chunks.append(
+            _to_chunk(document, str(uuid.uuid4()) if chosen is None else chosen, position, source_key, coerce)
+        )
     return chunks
 
 
-def _to_chunk(document: Document, id: str, position: int, source_key: str | None) -> ChunkRecord:
+def _to_chunk(document: Document, id: str, position: int, source_key: str | None, coerce: bool) -> ChunkRecord:
     check_text(id, where=f"documents[{position}]", what="id")
     if not id:
         raise InvalidArgumentError(f"documents[{position}]: id must not be empty; leave it out to be given one")
     where = f"document {id!r}"
-    check_text(document.page_content, where=where, what="text")
-    metadata = copy_metadata(document.metadata, where=where)
+    text = coerce_text(document.page_content) if coerce else document.page_content
+    check_text(text, where=where, what="text")
+    metadata = copy_metadata(coerce_metadata(document.metadata) if coerce else document.metadata, where=where)
     source = (metadata or {}).get(source_key) if source_key is not None else None
-    return ChunkRecord(id, document.page_content, source if isinstance(source, str) else None, metadata)
+    return ChunkRecord(id, text, source if isinstance(source, str) else None, metadata)
 
 
 def to_records(chunks: Sequence[ChunkRecord], vectors: Sequence[Embedding]) -> list[VectorRecord]:

@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from agora_core.errors import InvalidArgumentError
 from agora_core.inject import ContextInjector, Measure, QueryFrom, RetrievalFilter
 from agora_core.metadata import UNSET
-from agora_core.protocols import Retriever, Step
+from agora_core.protocols import AsyncRetriever, Step, SyncRetriever
 from agora_core.records import Passage
 from langchain_agora.documents import to_document
 from langchain_agora.messages import fold_into_messages, question_in, text_of
@@ -41,7 +41,7 @@ class InjectContext(Runnable[Any, Any]):
 
     def __init__(
         self,
-        retriever: Retriever | Runnable[str, Any],
+        retriever: SyncRetriever | AsyncRetriever | Runnable[str, Any],
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,

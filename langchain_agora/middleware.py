@@ -21,7 +21,7 @@ from agora_core.inject import (
     passage_to_dict,
     passages_from_step,
 )
-from agora_core.protocols import Retriever, Step
+from agora_core.protocols import AsyncRetriever, Step, SyncRetriever
 from langchain_agora.messages import (
     call_messages,
     fold_into_system,
@@ -69,7 +69,7 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
 
     def __init__(
         self,
-        retriever: Retriever | Runnable[str, Any],
+        retriever: SyncRetriever | AsyncRetriever | Runnable[str, Any],
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,

@@ -117,7 +117,8 @@ class LangChainReranker:
     def _ranked(self, documents: Sequence[Document], given: Sequence[Passage], top_k: int | None) -> list[Passage]:
         ranked: dict[int, Passage] = {}
         for rank, document in enumerate(documents, 1):
-            # Compressors may lose the id of a document, and change its text; its metadata they carry along.
+            # Compressors may lose the id of a document, and change its text; its metadata they carry along. Only the
+            # order and the score are theirs: what a passage says is the retriever's.
             place = document.metadata.get(_PLACE_KEY)
             if not isinstance(place, int) or not 0 <= place < len(given):
                 raise RerankingError(
@@ -128,7 +129,7 @@ class LangChainReranker:
             score = score_of(document, self.score_key, rank)
             metadata = clone_metadata(passage.metadata)
             # Of the pieces that a compressor cut a passage into, the best stands for it.
-            ranked.setdefault(place, Passage(passage.id, document.page_content, score, passage.source, metadata))
+            ranked.setdefault(place, Passage(passage.id, passage.text, score, passage.source, metadata))
         return list(ranked.values())[:top_k]
 
 

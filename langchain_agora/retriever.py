@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -12,19 +13,16 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from pydantic import field_validator
 
-from agora_core.adapting import cut_answer
-from agora_core.calling import acall, call, given, offers
-from agora_core.embedding import check_query
+from agora_core.adapting import RetrieverPort, arun, check_min_score, check_query, check_top_k, cut_answer, offers, run
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import conjoin, frozen_filter
-from agora_core.protocols import AnyFilter, Retriever
+from agora_core.protocols import AnyFilter, AsyncRetriever, Retriever, SyncRetriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.retrievers.run_scope import RunScopedRetriever
 from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.steps import Call, Steps
-from agora_core.stores.per_document import cut_per_document, grow
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.stores.per_document import check_per_document, cut_per_document, grow
 from langchain_agora.documents import to_document, to_passages
 from langchain_agora.filters import to_core_filter
 from langchain_agora.scope import Scope, bound_config, from_run
@@ -35,7 +33,7 @@ class AgoraRetriever(ConfigAwareRetriever):
     """Any retriever of the core (embedding, keyword, hybrid, reranking, your own) wherever LangChain takes one.
 
     ```python
-    retriever = AgoraRetriever(retriever=hybrid, k=5, filter={"acl": ["all"]})
+    retriever = AgoraRetriever(hybrid, k=5, filter={"acl": ["all"]})
     retriever.invoke("leave")
     retriever.invoke("leave", k=3, filter={"year": {"$gte": 2020}}, min_score=0.2)
     ```
@@ -53,11 +51,35 @@ class AgoraRetriever(ConfigAwareRetriever):
     min_score: float | None = None
     """The least score, on the scale of the retriever; a call's own `min_score` counts before it."""
 
-    score_key: str | None = None
-    """The metadata key under which the score is put; None leaves it out."""
+    per_document: int | None = None
+    """At most this many documents that are chunks of one (`{document}#{n}`); a call's own counts before it."""
 
-    source_key: str | None = None
+    score_key: str | None = "score"
+    """The metadata key under which the score is put where there is none of that name; None leaves it out."""
+
+    source_key: str | None = "source"
     """The metadata key under which the citation label is put where there is none of that name; None leaves it out."""
+
+    def __init__(
+        self,
+        retriever: SyncRetriever | AsyncRetriever,
+        *,
+        k: int = 5,
+        filter: AnyFilter | None = None,
+        min_score: float | None = None,
+        per_document: int | None = None,
+        score_key: str | None = "score",
+        source_key: str | None = "source",
+        **kwargs: Any,
+    ) -> None:
+        """Take a retriever of the core; each argument is described at its field. `kwargs` are LangChain's own fields.
+
+        Raises:
+            ValidationError: an argument is out of its range, or unknown.
+        """
+        fields: dict[str, Any] = {"retriever": retriever, "k": k, "filter": filter, "min_score": min_score}
+        fields |= {"per_document": per_document, "score_key": score_key, "source_key": source_key}
+        super().__init__(**fields, **kwargs)
 
     @field_validator("retriever")
     @classmethod
@@ -78,6 +100,11 @@ class AgoraRetriever(ConfigAwareRetriever):
     @classmethod
     def _check_min_score(cls, value: Any) -> float | None:
         return check_min_score(value)
+
+    @field_validator("per_document", mode="before")
+    @classmethod
+    def _check_per_document(cls, value: Any) -> int | None:
+        return check_per_document(value)
 
     @field_validator("filter")
     @classmethod
@@ -101,10 +128,10 @@ class AgoraRetriever(ConfigAwareRetriever):
         k: int | None = None,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Document]:
         with bound_config(child_config(run_manager)):
-            found = call(self.retriever, "retrieve", query, **self._options(k, filter, min_score))
-        return self._documents(found)
+            return run(self._found(query, k, filter, min_score, per_document))
 
     async def _aget_relevant_documents(
         self,
@@ -114,23 +141,40 @@ class AgoraRetriever(ConfigAwareRetriever):
         k: int | None = None,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Document]:
         with bound_config(child_config(run_manager)):
-            found = await acall(self.retriever, "retrieve", query, **self._options(k, filter, min_score))
-        return self._documents(found)
+            return await arun(self._found(query, k, filter, min_score, per_document))
 
-    def _options(self, k: int | None, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
+    def _found(
+        self,
+        query: str,
+        k: int | None,
+        filter: AnyFilter | None,
+        min_score: float | None,
+        per_document: int | None,
+    ) -> Steps[list[Document]]:
         # A copy in any case: the retriever may do with it as it likes.
         narrowed = None if self.filter is None else frozen_filter(self.filter)
         if filter is not None:
             own = to_core_filter(filter)
             narrowed = own if narrowed is None else conjoin(narrowed, own)
-        floor = self.min_score if min_score is None else check_min_score(min_score)
-        top_k = self.k if k is None else check_top_k(k, argument="k")
-        return {"top_k": top_k, **given(filter=narrowed, min_score=floor)}
+        found = yield from RetrieverPort(self.retriever).retrieve(
+            query,
+            top_k=self.k if k is None else check_top_k(k, argument="k"),
+            filter=narrowed,
+            min_score=self.min_score if min_score is None else check_min_score(min_score),
+            per_document=self.per_document if per_document is None else check_per_document(per_document),
+        )
+        return [self._document(passage) for passage in found]
 
-    def _documents(self, found: list[Passage]) -> list[Document]:
-        return [to_document(passage, source_key=self.source_key, score_key=self.score_key) for passage in found]
+    def _document(self, passage: Passage) -> Document:
+        if (self.source_key, self.score_key) == _OWN_KEYS:
+            # On the way back into the core: what stands under these names is ours, whatever a record says.
+            metadata = {key: value for key, value in (passage.metadata or {}).items() if key not in _OWN_KEYS}
+            passage = replace(passage, metadata=metadata)
+        score_key = None if self.score_key in (passage.metadata or {}) else self.score_key
+        return to_document(passage, source_key=self.source_key, score_key=score_key)
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Name the store and the embedder in traces, where the core's retriever shows them."""

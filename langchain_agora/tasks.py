@@ -11,7 +11,7 @@ from langgraph.func import task
 
 from agora_core.inject import ContextInjector, RetrievalFilter, passage_to_dict
 from agora_core.metadata import UNSET
-from agora_core.protocols import Retriever
+from agora_core.protocols import AsyncRetriever, SyncRetriever
 from langchain_agora.retriever import as_core_retriever
 
 # Its overloads cannot be matched by a decorator that is called with a function of unknown parameters.
@@ -19,7 +19,7 @@ _task: Any = task
 
 
 def retrieve_task(
-    retriever: Retriever | Runnable[str, Any],
+    retriever: SyncRetriever | AsyncRetriever | Runnable[str, Any],
     *,
     top_k: int = 5,
     retrieval_filter: RetrievalFilter | None = None,
@@ -49,7 +49,7 @@ def retrieve_task(
 
 
 def aretrieve_task(
-    retriever: Retriever | Runnable[str, Any],
+    retriever: SyncRetriever | AsyncRetriever | Runnable[str, Any],
     *,
     top_k: int = 5,
     retrieval_filter: RetrievalFilter | None = None,
@@ -93,7 +93,7 @@ async def atask_step(name: str, fn: Callable[[], Any]) -> Any:
 
 
 def _injector(
-    retriever: Retriever | Runnable[str, Any],
+    retriever: SyncRetriever | AsyncRetriever | Runnable[str, Any],
     top_k: int,
     retrieval_filter: RetrievalFilter | None,
     min_score: float | None,

@@ -9,7 +9,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import StructuredTool
 
 from agora_core.inject import TOOL_NAME, ContextInjector, Measure, RetrievalFilter
-from agora_core.protocols import Retriever
+from agora_core.protocols import AsyncRetriever, SyncRetriever
 from agora_core.records import Passage
 from langchain_agora.documents import to_document
 from langchain_agora.retriever import as_core_retriever
@@ -23,7 +23,7 @@ NOTHING: Final = "No passages were found. Try other words, or say that the knowl
 
 
 def create_retrieve_tool(
-    retriever: Retriever | Runnable[str, Any],
+    retriever: SyncRetriever | AsyncRetriever | Runnable[str, Any],
     *,
     name: str = TOOL_NAME,
     description: str = DESCRIPTION,

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
 
-from agora_core.calling import acall, call, given
-from agora_core.embedding import check_query
+from agora_core.adapting import RetrieverPort, Steps, arun, ask, check_min_score, check_query, check_top_k, run
 from agora_core.errors import UnsupportedOperationError
 from agora_core.filters import compile_filter, predicate
+from agora_core.fusion import Fusion
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage, VectorRecord
+from agora_core.retrievers.embedding import EmbeddingRetriever
+from agora_core.retrievers.hybrid import HybridRetriever
 from agora_core.similarity import maximal_marginal_relevance, relevance_score, score_of_relevance
-from agora_core.stores.run_scope import abound_store, bound_store
-from agora_core.validation import check_min_score, check_top_k
+from agora_core.stores.per_document import check_per_document
 from langchain_agora.documents import to_document
+from langchain_agora.embeddings import LangChainEmbeddingProvider
 from langchain_agora.filters import to_core_filter
 from langchain_agora.vectorstore_retriever import AgoraVectorStoreRetriever
 from langchain_agora.vectorstore_writing import WritableVectorStore
@@ -56,6 +60,7 @@ class AgoraVectorStore(WritableVectorStore):
     As a retriever, and for one tenant only:
         ```python
         vectors.as_retriever(search_type="mmr", search_kwargs={"k": 5})
+        vectors.as_retriever(search_type="hybrid", search_kwargs={"k": 5, "per_document": 2})
         vectors.scoped({"tenant": "a"}).as_retriever()
         vectors.scoped(lambda config: {"tenant": config["configurable"]["tenant"]}).as_retriever()
         ```
@@ -66,14 +71,20 @@ class AgoraVectorStore(WritableVectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents with these ids in the order asked, each once; what is missing is left out."""
-        return self._documents(call(bound_store(self.store), "get", ids))
+        return self._documents(run(self._got(ids)))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Async twin of `get_by_ids`."""
-        return self._documents(await acall(await abound_store(self.store), "get", ids))
+        return self._documents(await arun(self._got(ids)))
 
     def similarity_search(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: AnyFilter | None = None, *, min_score: float | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Document]:
         """Return the `k` documents most similar to `query`, best first.
 
@@ -82,29 +93,48 @@ class AgoraVectorStore(WritableVectorStore):
             k: 1 or more.
             filter: see `langchain_agora.filters.to_core_filter`; None searches without one.
             min_score: a floor on the core's score (see `similarity_search_with_score`), answered by the store.
+            per_document: at most this many chunks of one document (`{document}#{n}`); None for no bound.
         """
-        return self._documents(self._search(query, _options(k, filter, min_score)))
+        return self._documents(run(self._searched(query, _options(k, filter, min_score, per_document))))
 
     async def asimilarity_search(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: AnyFilter | None = None, *, min_score: float | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Document]:
         """Async twin of `similarity_search`."""
-        return self._documents(await self._asearch(query, _options(k, filter, min_score)))
+        return self._documents(await arun(self._searched(query, _options(k, filter, min_score, per_document))))
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: AnyFilter | None = None, *, min_score: float | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[tuple[Document, float]]:
         """Return documents with the core's score, higher is better on every backend and under every metric.
 
         cosine: `1 - distance`; l2: minus the distance; inner: the inner product.
         """
-        return self._scored(self._search(query, _options(k, filter, min_score)))
+        return self._scored(run(self._searched(query, _options(k, filter, min_score, per_document))))
 
     async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, filter: AnyFilter | None = None, *, min_score: float | None = None
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[tuple[Document, float]]:
         """Async twin of `similarity_search_with_score`."""
-        return self._scored(await self._asearch(query, _options(k, filter, min_score)))
+        return self._scored(await arun(self._searched(query, _options(k, filter, min_score, per_document))))
 
     def similarity_search_by_vector(  # type: ignore[override]
         self,
@@ -113,9 +143,10 @@ class AgoraVectorStore(WritableVectorStore):
         filter: AnyFilter | None = None,
         *,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Document]:
         """Return the `k` documents most similar to a vector; see `similarity_search`."""
-        return self._documents(call(bound_store(self.store), "search", embedding, **_options(k, filter, min_score)))
+        return self._documents(run(self._near(embedding, _options(k, filter, min_score, per_document))))
 
     async def asimilarity_search_by_vector(  # type: ignore[override]
         self,
@@ -124,13 +155,129 @@ class AgoraVectorStore(WritableVectorStore):
         filter: AnyFilter | None = None,
         *,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Document]:
         """Async twin of `similarity_search_by_vector`."""
-        found = await acall(await abound_store(self.store), "search", embedding, **_options(k, filter, min_score))
-        return self._documents(found)
+        return self._documents(await arun(self._near(embedding, _options(k, filter, min_score, per_document))))
+
+    def similarity_search_with_score_by_vector(
+        self,
+        embedding: Embedding,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
+    ) -> list[tuple[Document, float]]:
+        """Return the documents most similar to a vector with the core's score; see `similarity_search_with_score`."""
+        return self._scored(run(self._near(embedding, _options(k, filter, min_score, per_document))))
+
+    async def asimilarity_search_with_score_by_vector(
+        self,
+        embedding: Embedding,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
+    ) -> list[tuple[Document, float]]:
+        """Async twin of `similarity_search_with_score_by_vector`."""
+        return self._scored(await arun(self._near(embedding, _options(k, filter, min_score, per_document))))
+
+    def text_search(
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
+    ) -> list[Document]:
+        """Return the `k` documents whose texts answer `query` best, by BM25: of the store, or of `keyword`.
+
+        Raises:
+            UnsupportedOperationError: the store searches no text, and there is no `keyword`.
+        """
+        return self._documents(run(self._worded(query, _options(k, filter, min_score, per_document))))
+
+    async def atext_search(
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
+    ) -> list[Document]:
+        """Async twin of `text_search`."""
+        return self._documents(await arun(self._worded(query, _options(k, filter, min_score, per_document))))
+
+    def hybrid_search(
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
+        fetch_k: int = 20,
+        weights: Sequence[float] | None = None,
+        fusion: Fusion = "rrf",
+    ) -> list[Document]:
+        """Return the `k` documents that are best by meaning and by words together; see `agora_core.HybridRetriever`.
+
+        Args:
+            query: is embedded, and searched for in the texts.
+            k: 1 or more.
+            filter: as in `similarity_search`; bounds both searches.
+            min_score: a floor on the fused score.
+            per_document: at most this many chunks of one document.
+            fetch_k: how many each search brings; raised to `k`.
+            weights: that of the embedding and that of the text; None weighs both alike.
+            fusion: how both lists become one.
+
+        Raises:
+            UnsupportedOperationError: the store searches no text, and there is no `keyword`.
+        """
+        options = _options(k, filter, min_score, per_document)
+        return self._documents(run(self._fused(query, options, fetch_k, weights, fusion)))
+
+    async def ahybrid_search(
+        self,
+        query: str,
+        k: int = 4,
+        filter: AnyFilter | None = None,
+        *,
+        min_score: float | None = None,
+        per_document: int | None = None,
+        fetch_k: int = 20,
+        weights: Sequence[float] | None = None,
+        fusion: Fusion = "rrf",
+    ) -> list[Document]:
+        """Async twin of `hybrid_search`."""
+        options = _options(k, filter, min_score, per_document)
+        return self._documents(await arun(self._fused(query, options, fetch_k, weights, fusion)))
+
+    def search(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        """Search by `similarity`, `similarity_score_threshold`, `mmr`, `text` or `hybrid`; see each method."""
+        method = {"text": self.text_search, "hybrid": self.hybrid_search}.get(search_type)
+        return super().search(query, search_type, **kwargs) if method is None else method(query, **kwargs)
+
+    async def asearch(self, query: str, search_type: str, **kwargs: Any) -> list[Document]:
+        """Async twin of `search`."""
+        method = {"text": self.atext_search, "hybrid": self.ahybrid_search}.get(search_type)
+        if method is None:
+            return await super().asearch(query, search_type, **kwargs)
+        return await method(query, **kwargs)
 
     def similarity_search_with_relevance_scores(  # type: ignore[override]
-        self, query: str, k: int = 4, *, filter: AnyFilter | None = None, score_threshold: float | None = None
+        self,
+        query: str,
+        k: int = 4,
+        *,
+        filter: AnyFilter | None = None,
+        score_threshold: float | None = None,
+        per_document: int | None = None,
     ) -> list[tuple[Document, float]]:
         """Return documents with their relevance in [0, 1]; see `agora_core.relevance_score` for each metric.
 
@@ -139,16 +286,23 @@ class AgoraVectorStore(WritableVectorStore):
             k: 1 or more.
             filter: as in `similarity_search`.
             score_threshold: a floor on the relevance. The store answers it as a floor on its own score, before `k`.
+            per_document: as in `similarity_search`.
         """
         floor = self._floor(score_threshold)
-        return self._relevant(self._search(query, _options(k, filter, floor)))
+        return self._relevant(run(self._searched(query, _options(k, filter, floor, per_document))))
 
     async def asimilarity_search_with_relevance_scores(  # type: ignore[override]
-        self, query: str, k: int = 4, *, filter: AnyFilter | None = None, score_threshold: float | None = None
+        self,
+        query: str,
+        k: int = 4,
+        *,
+        filter: AnyFilter | None = None,
+        score_threshold: float | None = None,
+        per_document: int | None = None,
     ) -> list[tuple[Document, float]]:
         """Async twin of `similarity_search_with_relevance_scores`."""
         floor = self._floor(score_threshold)
-        return self._relevant(await self._asearch(query, _options(k, filter, floor)))
+        return self._relevant(await arun(self._searched(query, _options(k, filter, floor, per_document))))
 
     def _select_relevance_score_fn(self) -> Any:
         return lambda score: relevance_score(self._metric, score)
@@ -196,11 +350,8 @@ class AgoraVectorStore(WritableVectorStore):
         filter: AnyFilter | None = None,
     ) -> list[Document]:
         """Return `k` documents similar to a vector and different from each other."""
-        store = bound_store(self.store)
         options = _mmr_options(k, fetch_k, filter)
-        found = call(store, "search", embedding, **options)
-        records = _matching(call(store, "get", [passage.id for passage in found]), options.get("filter"))
-        return self._documents(_diverse(embedding, records, k, lambda_mult))
+        return self._documents(run(self._diverse(embedding, options, k, lambda_mult)))
 
     async def amax_marginal_relevance_search_by_vector(  # type: ignore[override]
         self,
@@ -211,11 +362,8 @@ class AgoraVectorStore(WritableVectorStore):
         filter: AnyFilter | None = None,
     ) -> list[Document]:
         """Async twin of `max_marginal_relevance_search_by_vector`."""
-        store = await abound_store(self.store)
         options = _mmr_options(k, fetch_k, filter)
-        found = await acall(store, "search", embedding, **options)
-        records = _matching(await acall(store, "get", [passage.id for passage in found]), options.get("filter"))
-        return self._documents(_diverse(embedding, records, k, lambda_mult))
+        return self._documents(await arun(self._diverse(embedding, options, k, lambda_mult)))
 
     def as_retriever(self, **kwargs: Any) -> AgoraVectorStoreRetriever:
         """Return a retriever; see `langchain_core.vectorstores.VectorStore.as_retriever`.
@@ -225,16 +373,51 @@ class AgoraVectorStore(WritableVectorStore):
         tags = [*(kwargs.pop("tags", None) or []), *self._get_retriever_tags()]
         return AgoraVectorStoreRetriever(vectorstore=self, tags=tags, **kwargs)
 
-    def _search(self, query: str, options: dict[str, Any]) -> Sequence[Passage]:
-        store = bound_store(self.store)
-        found: Sequence[Passage] = call(store, "search", self.embedding.embed_query(check_query(query)), **options)
-        return found
+    def _got(self, ids: Sequence[str]) -> Steps[list[VectorRecord]]:
+        pair = yield from self._bound()
+        return (yield from pair.port.get(ids))
 
-    async def _asearch(self, query: str, options: dict[str, Any]) -> Sequence[Passage]:
-        store = await abound_store(self.store)
-        vector = await self.embedding.aembed_query(check_query(query))
-        found: Sequence[Passage] = await acall(store, "search", vector, **options)
-        return found
+    def _near(self, embedding: Embedding, options: dict[str, Any]) -> Steps[list[Passage]]:
+        pair = yield from self._bound()
+        return (yield from pair.port.search(embedding, **options))
+
+    def _searched(self, query: str, options: dict[str, Any]) -> Steps[list[Passage]]:
+        pair = yield from self._bound()
+        embed, aembed = self.embedding.embed_query, self.embedding.aembed_query
+        vector = yield from ask(embed, aembed, check_query(query))
+        return (yield from pair.port.search(vector, **options))
+
+    def _worded(self, query: str, options: dict[str, Any]) -> Steps[list[Passage]]:
+        pair = yield from self._bound()
+        return (yield from RetrieverPort(pair.text_leg()).retrieve(check_query(query), **options))
+
+    def _fused(
+        self,
+        query: str,
+        options: dict[str, Any],
+        fetch_k: int,
+        weights: Sequence[float] | None,
+        fusion: Fusion,
+    ) -> Steps[list[Passage]]:
+        pair = yield from self._bound()
+        store: Any = pair.port.store
+        legs = [EmbeddingRetriever(LangChainEmbeddingProvider(self.embedding), store), pair.text_leg()]
+        hybrid = HybridRetriever(
+            legs,
+            fetch_top_k=check_top_k(fetch_k, argument="fetch_k"),
+            weights=weights,
+            fusion=fusion,
+        )
+        return (yield from RetrieverPort(hybrid).retrieve(check_query(query), **options))
+
+    def _diverse(
+        self, embedding: Embedding, options: dict[str, Any], k: int, lambda_mult: float
+    ) -> Steps[list[VectorRecord]]:
+        pair = yield from self._bound()
+        found = yield from pair.port.search(embedding, **options)
+        records = yield from pair.port.get([passage.id for passage in found])
+        pick = partial(_diverse, embedding, _matching(records, options.get("filter")), k, lambda_mult)
+        return (yield from ask(pick, partial(asyncio.to_thread, pick)))
 
     @property
     def _metric(self) -> str:
@@ -262,11 +445,16 @@ class AgoraVectorStore(WritableVectorStore):
         return [(document, relevance_score(metric, score)) for document, score in self._scored(found)]
 
 
-def _options(k: int, filter: AnyFilter | None, min_score: float | None) -> dict[str, Any]:
+def _options(
+    k: int, filter: AnyFilter | None, min_score: float | None, per_document: int | None = None
+) -> dict[str, Any]:
     """Check the arguments of a search before anything is embedded for it."""
-    bound = None if filter is None else to_core_filter(filter)
-    floor = check_min_score(min_score)
-    return {"top_k": check_top_k(k, argument="k"), **given(filter=bound, min_score=floor)}
+    return {
+        "top_k": check_top_k(k, argument="k"),
+        "filter": None if filter is None else to_core_filter(filter),
+        "min_score": check_min_score(min_score),
+        "per_document": check_per_document(per_document),
+    }
 
 
 def _mmr_options(k: int, fetch_k: int, filter: AnyFilter | None) -> dict[str, Any]:

@@ -9,9 +9,17 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.protocols import EmbeddingProvider
+from agora_core.protocols import (
+    AsyncEmbeddingProvider,
+    EmbeddingProvider,
+    SearchesTexts,
+    SearchesVectors,
+    SearchesVectorsAsync,
+)
+from agora_core.retrievers.beside import StoreBesideKeyword
+from agora_core.steps import Steps, ask
 from agora_core.stores.base import OnWrite
-from agora_core.stores.run_scope import RunScopedStore
+from agora_core.stores.run_scope import RunScopedStore, abound_store, bound_store
 from agora_core.stores.scoped import ScopedVectorStore
 from langchain_agora.embeddings import as_embeddings
 from langchain_agora.filters import to_core_filter
@@ -23,8 +31,16 @@ SelfT = TypeVar("SelfT", bound="BoundVectorStore")
 class BoundVectorStore(VectorStore):
     """A store of the core, an embedding model, and the scopes that hold for every call."""
 
-    def __init__(self, store: Any, embedding: Embeddings | EmbeddingProvider, *, source_key: str | None = None) -> None:
-        """Stand on a store of the core and an embedding model, LangChain's or the core's.
+    def __init__(
+        self,
+        store: SearchesVectors | SearchesVectorsAsync | RunScopedStore,
+        embedding: Embeddings | EmbeddingProvider | AsyncEmbeddingProvider,
+        *,
+        source_key: str | None = None,
+        keyword: SearchesTexts | None = None,
+        coerce: bool = True,
+    ) -> None:
+        """Take a store of the core and an embedding model, LangChain's or the core's.
 
         Args:
             store: any object with `upsert` and `search` (or their async twins) and, where those methods are used,
@@ -32,12 +48,30 @@ class BoundVectorStore(VectorStore):
             embedding: embeds documents and queries.
             source_key: the metadata key whose text is kept as the citation label (`Passage.source`) too, and under
                 which a label that was stored otherwise is shown. None keeps labels and metadata apart.
+            keyword: a `KeywordRetriever` kept in step with the documents, for `text_search` and `hybrid_search` where
+                the store itself searches no text. What bounds the store (its `scope`) bounds it too; a store that does
+                not say is refused.
+            coerce: make JSON of what is nearly JSON in documents: ISO dates, strings, numbers, no U+0000; see
+                `agora_core.coercion`. It is told once. False refuses such documents.
+
+        Raises:
+            InvalidArgumentError: `store` cannot be searched, or `embedding` embeds nothing.
+            UnsupportedOperationError: there is a `keyword`, and `store` does not say what bounds it.
         """
         if not callable(getattr(store, "search", None)) and not callable(getattr(store, "asearch", None)):
             raise InvalidArgumentError(f"store must have search or asearch, got {type(store).__name__}")
-        self.store = store
+        if keyword is not None and not isinstance(store, RunScopedStore):
+            StoreBesideKeyword(store, keyword)
+        self.store: Any = store
         self.embedding = as_embeddings(embedding)
         self.source_key = source_key
+        self.keyword = keyword
+        self.coerce = coerce
+
+    def _bound(self) -> Steps[StoreBesideKeyword]:
+        """Decide what bounds this call, once for all that it does."""
+        store = yield from ask(bound_store, abound_store, self.store)
+        return StoreBesideKeyword(store, self.keyword)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {type(self.embedding).__name__})"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import Any, ClassVar, Final, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -15,6 +16,8 @@ from pydantic import ConfigDict, model_validator
 from agora_core.filters import conjoin
 from langchain_agora.filters import to_core_filter
 from langchain_agora.scope import Scope, bound_config
+
+_OURS: Final = ("text", "hybrid")
 
 RetrieverT = TypeVar("RetrieverT", bound="AgoraVectorStoreRetriever")
 
@@ -43,7 +46,12 @@ def child_config(
 
 
 class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
-    """LangChain's vector store retriever, with a filter that a call can narrow and not replace."""
+    """LangChain's vector store retriever, with a filter that a call can narrow and not replace.
+
+    Its search types are LangChain's, and `text` and `hybrid`.
+    """
+
+    allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, *_OURS)
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -65,14 +73,20 @@ class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
+        narrowed = self._narrowed(kwargs)
         with bound_config(child_config(run_manager)):
-            return super()._get_relevant_documents(query, run_manager=run_manager, **self._narrowed(kwargs))
+            if self.search_type in _OURS:
+                return self.vectorstore.search(query, self.search_type, **{**self.search_kwargs, **narrowed})
+            return super()._get_relevant_documents(query, run_manager=run_manager, **narrowed)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
+        narrowed = self._narrowed(kwargs)
         with bound_config(child_config(run_manager)):
-            return await super()._aget_relevant_documents(query, run_manager=run_manager, **self._narrowed(kwargs))
+            if self.search_type in _OURS:
+                return await self.vectorstore.asearch(query, self.search_type, **{**self.search_kwargs, **narrowed})
+            return await super()._aget_relevant_documents(query, run_manager=run_manager, **narrowed)
 
     def _narrowed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         if "filter" not in kwargs:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
-from agora_core.calling import acall, call
+from agora_core.coercion import coerce_metadata
 from agora_core.embedding import checked_vectors
 from agora_core.errors import InvalidArgumentError, UnsafeRemovalError
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter, EmbeddingProvider
 from agora_core.records import ChunkRecord, Embedding
-from agora_core.stores.run_scope import abound_store, bound_store
+from agora_core.steps import Steps, arun, ask, run
 from agora_core.validation import check_top_k
 from langchain_agora.documents import to_chunks, to_records
 from langchain_agora.filters import to_core_filter
@@ -48,14 +50,7 @@ class WritableVectorStore(BoundVectorStore):
             InvalidMetadataError: metadata is not JSON; nothing was embedded.
             ScopeViolationError: a document lies outside the scope; nothing was written.
         """
-        store = bound_store(self.store)
-        chunks = to_chunks(documents, ids, source_key=self.source_key)
-        vectors: list[Embedding] = []
-        for texts in _batches(chunks, batch_size):
-            vectors += checked_vectors(self.embedding.embed_documents(texts), len(texts), self.embedding)
-        if chunks:
-            call(store, "upsert", to_records(chunks, vectors))
-        return [chunk.id for chunk in chunks]
+        return run(self._added(documents, ids, batch_size))
 
     async def aadd_documents(  # type: ignore[override]
         self,
@@ -65,13 +60,21 @@ class WritableVectorStore(BoundVectorStore):
         batch_size: int | None = None,
     ) -> list[str]:
         """Async twin of `add_documents`."""
-        store = await abound_store(self.store)
-        chunks = to_chunks(documents, ids, source_key=self.source_key)
+        return await arun(self._added(documents, ids, batch_size))
+
+    def _added(
+        self, documents: Iterable[Document], ids: Sequence[str | None] | None, batch_size: int | None
+    ) -> Steps[list[str]]:
+        pair = yield from self._bound()
+        prepare = partial(to_chunks, documents, ids, source_key=self.source_key, coerce=self.coerce)
+        # Thousands of documents take time: async code prepares them in a thread, and its loop goes on.
+        chunks = yield from ask(prepare, partial(asyncio.to_thread, prepare))
         vectors: list[Embedding] = []
         for texts in _batches(chunks, batch_size):
-            vectors += checked_vectors(await self.embedding.aembed_documents(texts), len(texts), self.embedding)
+            embedded = yield from ask(self.embedding.embed_documents, self.embedding.aembed_documents, texts)
+            vectors += checked_vectors(embedded, len(texts), self.embedding)
         if chunks:
-            await acall(store, "upsert", to_records(chunks, vectors))
+            yield from pair.upsert(to_records(chunks, vectors))
         return [chunk.id for chunk in chunks]
 
     def add_texts(  # type: ignore[override]
@@ -173,16 +176,23 @@ class WritableVectorStore(BoundVectorStore):
         Raises:
             UnsafeRemovalError: neither is given, or a filter alone bounds nothing (`{}`); nothing was deleted.
         """
-        name, arguments = _deletion(ids, filter)
-        call(bound_store(self.store), name, *arguments, **_within(ids, filter))
-        return True
+        return run(self._deleted(ids, filter))
 
     async def adelete(  # type: ignore[override]
         self, ids: Sequence[str] | None = None, *, filter: AnyFilter | None = None
     ) -> bool:
         """Async twin of `delete`."""
-        name, arguments = _deletion(ids, filter)
-        await acall(await abound_store(self.store), name, *arguments, **_within(ids, filter))
+        return await arun(self._deleted(ids, filter))
+
+    def _deleted(self, ids: Sequence[str] | None, filter: AnyFilter | None) -> Steps[bool]:
+        if ids is None and filter is None:
+            raise UnsafeRemovalError("delete needs ids, a filter or both; nothing was deleted")
+        chosen = None if filter is None else to_core_filter(filter)
+        pair = yield from self._bound()
+        if ids is not None:
+            yield from pair.delete(ids, within=chosen)
+        else:
+            yield from pair.remove_where(chosen)  # type: ignore[arg-type] # one of both is there
         return True
 
     def update_metadata(self, document_id: str, patch: MetadataPatch) -> int:
@@ -197,11 +207,15 @@ class WritableVectorStore(BoundVectorStore):
             InvalidMetadataError: the patch is not JSON.
             ScopeViolationError: the patch would move a chunk out of the scope; nothing was written.
         """
-        return int(call(bound_store(self.store), "update_metadata", document_id, patch))
+        return run(self._patched(document_id, patch))
 
     async def aupdate_metadata(self, document_id: str, patch: MetadataPatch) -> int:
         """Async twin of `update_metadata`."""
-        return int(await acall(await abound_store(self.store), "update_metadata", document_id, patch))
+        return await arun(self._patched(document_id, patch))
+
+    def _patched(self, document_id: str, patch: MetadataPatch) -> Steps[int]:
+        pair = yield from self._bound()
+        return (yield from pair.update_metadata(document_id, coerce_metadata(patch) if self.coerce else patch))
 
 
 def _batches(chunks: Sequence[ChunkRecord], batch_size: int | None) -> list[list[str]]:
@@ -221,18 +235,6 @@ def _from_texts(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any] | No
         )
     rows = metadatas if metadatas is not None else [None] * len(listed)
     return [Document(page_content=text, metadata=dict(row or {})) for text, row in zip(listed, rows, strict=True)]
-
-
-def _deletion(ids: Sequence[str] | None, filter: AnyFilter | None) -> tuple[str, tuple[Any, ...]]:
-    if ids is not None:
-        return "delete", (ids,)
-    if filter is None:
-        raise UnsafeRemovalError("delete needs ids, a filter or both; nothing was deleted")
-    return "remove_where", (to_core_filter(filter),)
-
-
-def _within(ids: Sequence[str] | None, filter: AnyFilter | None) -> dict[str, AnyFilter]:
-    return {} if ids is None or filter is None else {"within": to_core_filter(filter)}
 
 
 def _given_or_new(store: Any) -> Any:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from llamaindex_agora.agent import InjectingFunctionAgent
     from llamaindex_agora.chat_engine import AgoraContextChatEngine
     from llamaindex_agora.conversation import condense_question
-    from llamaindex_agora.embeddings import LlamaIndexEmbeddingProvider
+    from llamaindex_agora.embeddings import AgoraEmbedding, LlamaIndexEmbeddingProvider
     from llamaindex_agora.filters import to_core_filter
     from llamaindex_agora.inject import InjectContext
     from llamaindex_agora.node_parser import AgoraNodeParser
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "AccessFilterPostprocessor": "access",
     "AgoraContextChatEngine": "chat_engine",
+    "AgoraEmbedding": "embeddings",
     "AgoraNodeParser": "node_parser",
     "AgoraReranker": "reranker",
     "AgoraRetriever": "retriever",
@@ -40,6 +41,7 @@ _MODULES = {
 __all__ = [
     "AccessFilterPostprocessor",
     "AgoraContextChatEngine",
+    "AgoraEmbedding",
     "AgoraNodeParser",
     "AgoraReranker",
     "AgoraRetriever",

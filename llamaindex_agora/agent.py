@@ -21,6 +21,7 @@ from agora_core.filters import filter_to_json
 from agora_core.filters.literals import canonical_json
 from agora_core.inject import Measure, QueryFrom, RetrievalFilter, passages_from_step
 from agora_core.metadata import UNSET
+from agora_core.protocols import AsyncRetriever, SyncRetriever
 from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.inject import InjectContext, core_filter_hook, last_user_text
 from llamaindex_agora.postprocessor import ActorSource, read_actor
@@ -69,7 +70,7 @@ class InjectingFunctionAgent(FunctionAgent):
     def __init__(
         self,
         *,
-        retriever: Any,
+        retriever: SyncRetriever | AsyncRetriever,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,
         min_score: float | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Generator
 from threading import Thread
-from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageRole
 from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
@@ -20,6 +19,7 @@ from llama_index.core.settings import Settings
 from llama_index.core.tools import ToolOutput
 
 from agora_core.inject import Injection, Measure, QueryFrom, RetrievalFilter
+from agora_core.protocols import AsyncRetriever, SyncRetriever
 from llamaindex_agora.inject import InjectContext
 from llamaindex_agora.nodes import passage_to_node
 from llamaindex_agora.postprocessor import ActorSource, read_actor
@@ -48,7 +48,7 @@ class AgoraContextChatEngine(BaseChatEngine):
 
     def __init__(
         self,
-        retriever: Any,
+        retriever: SyncRetriever | AsyncRetriever,
         *,
         llm: LLM | None = None,
         memory: BaseMemory | None = None,

@@ -1,10 +1,18 @@
-"""Their embedding models as embedding providers of the core."""
+"""Embedding models in both directions: theirs as a seam of the core, ours wherever LlamaIndex takes one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import PrivateAttr
+
+from agora_core.adapting import EmbedderPort, arun, run
+from agora_core.errors import EmbeddingError
+from agora_core.protocols import AsyncEmbeddingProvider, EmbeddingProvider
+from agora_core.records import Embedding
+from llamaindex_agora.arguments import refuse_unknown
 
 
 class LlamaIndexEmbeddingProvider:
@@ -32,3 +40,58 @@ class LlamaIndexEmbeddingProvider:
     async def aembed_query(self, text: str) -> list[float]:
         """Async twin of `embed_query`."""
         return await self._embedding.aget_query_embedding(text)
+
+
+class AgoraEmbedding(BaseEmbedding):
+    """Any embedder of the core wherever LlamaIndex takes an embedding model; queries keep their own path.
+
+    Args:
+        provider: any object with `embed` or `aembed`.
+        kwargs: what `BaseEmbedding` takes, for instance `embed_batch_size`.
+    """
+
+    _port: EmbedderPort = PrivateAttr()
+
+    def __init__(self, provider: EmbeddingProvider | AsyncEmbeddingProvider, **kwargs: Any) -> None:
+        """Take the embedder; nothing is embedded yet.
+
+        Raises:
+            UnsupportedOperationError: it embeds nothing.
+            TypeError: an unknown keyword.
+        """
+        refuse_unknown(type(self), kwargs)
+        port = EmbedderPort(provider)
+        super().__init__(**{"model_name": port.model or type(provider).__name__, **kwargs})
+        self._port = port
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which LlamaIndex knows this class."""
+        return "AgoraEmbedding"
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._one(run(self._port.embed_query(query)))
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._one(await arun(self._port.embed_query(query)))
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    async def _aget_text_embedding(self, text: str) -> list[float]:
+        return (await self._aget_text_embeddings([text]))[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return [_floats(vector) for vector in run(self._port.embed(texts))]
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return [_floats(vector) for vector in await arun(self._port.embed(texts))]
+
+    def _one(self, vector: Embedding | None) -> list[float]:
+        if vector is None:
+            raise EmbeddingError(f"{self.model_name} returned no vector for a query; it must return one")
+        return _floats(vector)
+
+
+def _floats(vector: Embedding) -> list[float]:
+    return vector.tolist() if hasattr(vector, "tolist") else [float(value) for value in vector]

@@ -12,7 +12,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from agora_core.calling import is_async_function
 from agora_core.inject import ContextInjector, Injection, Measure, QueryFrom, RetrievalFilter, fold_block
 from agora_core.metadata import UNSET
-from agora_core.protocols import Step
+from agora_core.protocols import AsyncRetriever, Step, SyncRetriever
 from agora_core.records import Passage
 from llamaindex_agora.filters import to_core_filter
 
@@ -83,7 +83,7 @@ class InjectContext:
 
     def __init__(
         self,
-        retriever: Any,
+        retriever: SyncRetriever | AsyncRetriever,
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,

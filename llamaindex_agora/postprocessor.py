@@ -13,6 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agora_core.inject import ContextInjector, Measure, QueryFrom, RetrievalFilter
 from agora_core.metadata import UNSET
+from agora_core.protocols import AsyncRetriever, SyncRetriever
 from llamaindex_agora.arguments import refuse_unknown
 from llamaindex_agora.inject import core_filter_hook
 from llamaindex_agora.nodes import passage_to_node
@@ -48,7 +49,7 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
 
     def __init__(
         self,
-        retriever: Any,
+        retriever: SyncRetriever | AsyncRetriever,
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,

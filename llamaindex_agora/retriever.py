@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from agora_core.adapting import RetrieverPort, Steps, arun, ask, check_min_score, check_top_k, cut_answer, run
 from agora_core.calling import acall_function, call_function
 from agora_core.filters import compile_filter, conjoin, frozen_filter
-from agora_core.protocols import AnyFilter
+from agora_core.protocols import AnyFilter, AsyncRetriever, SyncRetriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
 from agora_core.steps import Call
@@ -41,7 +41,7 @@ class AgoraRetriever(BaseRetriever):
 
     def __init__(
         self,
-        retriever: Any,
+        retriever: SyncRetriever | AsyncRetriever,
         *,
         similarity_top_k: int = 5,
         filter: FilterSource | None = None,

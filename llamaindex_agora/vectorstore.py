@@ -26,7 +26,7 @@ from agora_core.errors import UnsafeRemovalError, UnsupportedOperationError
 from agora_core.filters import field
 from agora_core.fusion import fuse
 from agora_core.metadata import MetadataPatch, effective_patch_keys
-from agora_core.protocols import AnyFilter
+from agora_core.protocols import AnyFilter, SearchesTexts, SearchesVectors, SearchesVectorsAsync
 from agora_core.records import Passage
 from agora_core.retrievers.beside import StoreBesideKeyword
 from agora_core.retrievers.embedding import EmbeddingRetriever
@@ -68,7 +68,13 @@ class AgoraVectorStore(BasePydanticVectorStore):
     _keyword: Any = PrivateAttr()
     _coerce: bool = PrivateAttr()
 
-    def __init__(self, store: Any, *, keyword: Any = None, coerce: bool = True) -> None:
+    def __init__(
+        self,
+        store: SearchesVectors | SearchesVectorsAsync | RunScopedStore,
+        *,
+        keyword: SearchesTexts | None = None,
+        coerce: bool = True,
+    ) -> None:
         """Connect to nothing: `store` is used as it is.
 
         Raises:

@@ -39,7 +39,6 @@ def coerce_metadata(metadata: Mapping[Any, Any] | None) -> dict[str, Any]:
     | Decimal, numpy number or bool | int where it is one, else float; bool |
     | Path, UUID | str |
     | Enum | its value |
-    | set, numpy array | list, that of a set in the order of its members' texts |
     | str with U+0000 | the str without it |
 
     All else is returned as it is, for a store to judge.
@@ -74,12 +73,10 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, decimal.Decimal) and value.is_finite():
         return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, (os.PathLike, uuid.UUID)):
         return str(value)
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=str)
     return value
 
 

@@ -77,6 +77,69 @@ class VectorStore(Protocol):
         ...
 
 
+class AsyncEmbeddingProvider(Protocol):
+    """`EmbeddingProvider` with the async method alone; sync code cannot use it."""
+
+    async def aembed(self, texts: Sequence[str]) -> Sequence[Embedding]:
+        """Return one vector per text, in the same order."""
+        ...
+
+
+class SyncRetriever(Protocol):
+    """The least that an adapter asks of a retriever; the options are those of `Retriever`, each where it knows it."""
+
+    @property
+    def retrieve(self) -> Callable[..., Sequence[Passage]]:
+        """Return at most `top_k` passages, best first."""
+        ...
+
+
+class AsyncRetriever(Protocol):
+    """`Retriever` with the async method alone; sync code cannot use it. The options are those of `Retriever`."""
+
+    @property
+    def aretrieve(self) -> Callable[..., Awaitable[Sequence[Passage]]]:
+        """Return at most `top_k` passages, best first."""
+        ...
+
+
+class SearchesVectors(Protocol):
+    """The least that an adapter asks of a store; the options are those of `VectorStore.search`."""
+
+    @property
+    def search(self) -> Callable[..., Sequence[Passage]]:
+        """Return the records most similar to an embedding, best first."""
+        ...
+
+
+class SearchesVectorsAsync(Protocol):
+    """`SearchesVectors` with the async method alone; sync code cannot use it."""
+
+    @property
+    def asearch(self) -> Callable[..., Awaitable[Sequence[Passage]]]:
+        """Return the records most similar to an embedding, best first."""
+        ...
+
+
+class SearchesTexts(Protocol):
+    """A keyword index that can be kept in step with a store, as `KeywordRetriever` is."""
+
+    @property
+    def retrieve(self) -> Callable[..., Sequence[Passage]]:
+        """Return the passages whose texts answer a query best, best first."""
+        ...
+
+    @property
+    def add(self) -> Callable[..., object]:
+        """Index records."""
+        ...
+
+    @property
+    def remove(self) -> Callable[..., object]:
+        """Forget records by id."""
+        ...
+
+
 @runtime_checkable
 class LexicalVectorStore(VectorStore, Protocol):
     """A vector store that also searches the text of its records."""

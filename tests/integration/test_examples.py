@@ -78,6 +78,16 @@ def test_quickstart_on_a_folder_as_one_who_may_see_a_part_of_it(tmp_path: Path) 
     assert "board/pay.md" not in printed
 
 
+def test_answer_with_sources() -> None:
+    printed = run("examples/answer_with_sources.py")
+    assert 'You have "30 days of paid leave" [1]. Notice is three months [2],' in printed
+    assert "[1] leave.md: Everyone has 30 days of paid leave a year." in printed
+    assert "[2] contract.md: The period of notice is three months." in printed
+    assert "[no such source]" in printed
+    assert 'not in any passage: "as everybody surely knows"' in printed
+    assert "board.md" not in printed
+
+
 def test_langchain_chain() -> None:
     printed = run("examples/langchain_chain.py")
     assert "[1] (leave.md) Everyone has 30 days of paid leave a year." in printed

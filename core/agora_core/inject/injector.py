@@ -14,7 +14,7 @@ from agora_core.filters import frozen_filter
 from agora_core.inject.block import Measure, check_budget, fitting, fold_block, render_context
 from agora_core.inject.calls import QUERY_KEY, passage_to_dict, passages_from_step, retrieval_call, stable_id
 from agora_core.metadata import UNSET
-from agora_core.protocols import AnyFilter, Retriever, Step
+from agora_core.protocols import AnyFilter, AsyncRetriever, Step, SyncRetriever
 from agora_core.records import JSON, Passage
 from agora_core.steps import Call, Steps, arun, run
 from agora_core.validation import check_min_score, check_top_k
@@ -53,7 +53,7 @@ class ContextInjector:
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: SyncRetriever | AsyncRetriever,
         *,
         top_k: int = 5,
         retrieval_filter: RetrievalFilter | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 from agora_core.calling import Method
 from agora_core.errors import UnsupportedOperationError
 from agora_core.ingestion_plan import KeywordPort
+from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter, Retriever, is_lexical_vector_store
 from agora_core.records import VectorRecord
 from agora_core.retrievers.lexical import LexicalRetriever
@@ -84,6 +85,14 @@ class StoreBesideKeyword:
         yield from self._forget(known)
         return removed
 
+    def update_metadata(self, document_id: str, patch: MetadataPatch) -> Steps[int]:
+        """Patch the chunks of a document. Return how many were written."""
+        written = yield from self.port.update_metadata(document_id, patch)
+        if self._keyword is not None and written:
+            kept = self._stored([document_id])[0]
+            yield from Method(self._keyword, "update_metadata")(kept, patch, within=self.port.scope())
+        return written
+
     def scan(self, filter: AnyFilter | None = None) -> Steps[list[VectorRecord]]:
         """Return all records that match."""
         reader, found = self.port.reader(filter), []
@@ -93,6 +102,8 @@ class StoreBesideKeyword:
 
     def _forget(self, ids: Sequence[str]) -> Steps[None]:
         if self._keyword is not None and ids:
-            stored_ids = getattr(self.port.store, "stored_ids", None)
-            kept = list(ids) if stored_ids is None else list(stored_ids(ids))
-            yield from Method(self._keyword, "remove")(kept, within=self.port.scope())
+            yield from Method(self._keyword, "remove")(self._stored(ids), within=self.port.scope())
+
+    def _stored(self, ids: Sequence[str]) -> list[str]:
+        stored_ids = getattr(self.port.store, "stored_ids", None)
+        return list(ids) if stored_ids is None else list(stored_ids(ids))

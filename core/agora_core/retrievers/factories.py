@@ -81,7 +81,7 @@ def memory(
     documents: Iterable[IngestDocument] = (),
     *,
     store: Any = None,
-    metric: str = "cosine",
+    metric: Literal["cosine", "l2", "inner"] = "cosine",
     dimension: int | None = None,
     full_text: Mapping[str, Any] | None = None,
     hybrid: Mapping[str, Any] | None = None,

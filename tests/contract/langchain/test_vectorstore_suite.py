@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from langchain_tests.integration_tests import VectorStoreIntegrationTests
@@ -27,7 +28,7 @@ class Suite(VectorStoreIntegrationTests):
         with open_store(self.kind, conninfo, dimension=EMBEDDING_SIZE, metric=self.metric) as store:
             yield self.over(store)
 
-    def over(self, store: object) -> AgoraVectorStore:
+    def over(self, store: Any) -> AgoraVectorStore:
         return AgoraVectorStore(store, self.get_embeddings())
 
 
@@ -50,13 +51,13 @@ class TestMemoryEuclidean(Suite):
 class TestScoped(Suite):
     """A view with a scope is a vector store like any other."""
 
-    def over(self, store: object) -> AgoraVectorStore:
+    def over(self, store: Any) -> AgoraVectorStore:
         # Any metadata of the suite is in this scope.
         return super().over(store).scoped({"$not": {"tenant": "another"}})
 
 
 class TestScopedByTheRun(Suite):
-    def over(self, store: object) -> AgoraVectorStore:
+    def over(self, store: Any) -> AgoraVectorStore:
         return super().over(store).scoped(lambda config: field("tenant") != "another")
 
 

@@ -116,13 +116,12 @@ def test_the_floor_is_answered_before_the_cut(run: Run, plane: AgoraVectorStore)
         run(plane, "similarity_search", SAME, score_threshold=0.5)
 
 
-def test_the_score_can_be_seen_and_is_hidden_by_default(run: Run) -> None:
-    """lc #4279, #12102, #25091: a retriever drops the score; lc #16445: BM25 has none. And the standard suite fails
-    where one is put into metadata unasked."""
+def test_the_score_can_be_seen(run: Run) -> None:
+    """lc #4279, #12102, #25091: a retriever drops the score; lc #16445: BM25 has none."""
     keyword = KeywordRetriever()
     keyword.add([ChunkRecord("a", "paid leave")])
-    assert run(AgoraRetriever(retriever=keyword), "invoke", "leave")[0].metadata == {}
-    (found,) = run(AgoraRetriever(retriever=keyword, score_key="score"), "invoke", "leave")
+    assert run(AgoraRetriever(keyword, score_key=None), "invoke", "leave")[0].metadata == {}
+    (found,) = run(AgoraRetriever(keyword), "invoke", "leave")
     assert found.metadata["score"] > 0
 
 

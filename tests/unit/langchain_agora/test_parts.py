@@ -145,7 +145,9 @@ def test_a_reranker_that_makes_passages_up_is_refused(run: Run) -> None:
 def test_a_reranker_of_ours_serves_in_langchains_retriever(run: Run) -> None:
     from langchain_classic.retrievers import ContextualCompressionRetriever
 
-    base = AgoraRetriever(retriever=in_memory_retriever({"x": "paid leave", "y": "leave of notice"}), source_key="s")
+    base = AgoraRetriever(
+        retriever=in_memory_retriever({"x": "paid leave", "y": "leave of notice"}), source_key="s", score_key=None
+    )
     reranker = AgoraReranker(reranker=FakeReranker(), top_n=1)
     retriever = ContextualCompressionRetriever(base_compressor=reranker, base_retriever=base)
     (document,) = run(retriever, "invoke", "notice of leave")
@@ -182,7 +184,7 @@ PASSAGES = [Passage("a#0", "bb", 0.5, "a.md", {"x": [1]}), Passage("b#0", "c", 0
 
 def test_a_compressor_of_theirs_reranks(run: Run) -> None:
     ranked = run(LangChainReranker(ByLength()), "rerank", "x", PASSAGES)
-    assert ranked == [Passage("c#0", "DDDD", 10.0, None, None), Passage("a#0", "BB", 9.0, "a.md", {"x": [1]})]
+    assert ranked == [Passage("c#0", "dddd", 10.0, None, None), Passage("a#0", "bb", 9.0, "a.md", {"x": [1]})]
     assert len(run(LangChainReranker(ByLength()), "rerank", "x", PASSAGES, top_k=1)) == 1
     unscored = run(LangChainReranker(ByLength(scored=False)), "rerank", "x", PASSAGES)
     assert [passage.score for passage in unscored] == [1.0, 0.5]

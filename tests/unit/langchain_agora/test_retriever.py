@@ -50,8 +50,13 @@ class Core:
         return self.retrieve(query, **options)
 
 
-def test_passages_become_documents_with_nothing_of_ours(run: Run) -> None:
-    assert run(AgoraRetriever(retriever=Core()), "invoke", "leave") == [
+def test_passages_become_documents_with_their_source_and_score(run: Run) -> None:
+    first, second = run(AgoraRetriever(Core()), "invoke", "leave")
+    assert (first.page_content, first.id) == ("Leave is 30 days.", "faq#0")
+    assert first.metadata == {"acl": ["all"], "year": 2024, "source": "faq.md", "score": 0.9}
+    assert set(second.metadata) == {"score"}
+    bare = run(AgoraRetriever(Core(), score_key=None, source_key=None), "invoke", "leave")
+    assert bare == [
         Document("Leave is 30 days.", id="faq#0", metadata={"acl": ["all"], "year": 2024}),
         Document("Notice is 3 months.", id="faq#1"),
     ]
@@ -116,9 +121,9 @@ def test_a_wrong_argument_of_the_constructor_is_refused(options: Any) -> None:
 
 def test_what_is_no_retriever_of_the_core_is_refused() -> None:
     with pytest.raises(ValidationError, match="retriever must have retrieve or aretrieve, got str"):
-        AgoraRetriever(retriever="x")
+        AgoraRetriever(retriever="x")  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="through LangChainRetriever"):
-        AgoraRetriever(retriever=AgoraRetriever(retriever=Core()))
+        AgoraRetriever(retriever=AgoraRetriever(retriever=Core()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("options", [{"k": 0}, {"k": 1.5}, {"min_score": float("nan")}, {"filter": {"a": {"$x": 1}}}])

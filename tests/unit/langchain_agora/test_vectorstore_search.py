@@ -233,7 +233,7 @@ def test_a_store_without_a_capability_says_so(run: Run) -> None:
 
 def test_what_is_no_store_or_no_embedding_model_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="store must have search or asearch, got str"):
-        AgoraVectorStore("postgresql://user:secret@host/db", Angles())
+        AgoraVectorStore("postgresql://user:secret@host/db", Angles())  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="must have embed or aembed, got int"):
         AgoraVectorStore(MemoryVectorStore(), 5)  # type: ignore[arg-type]
 

@@ -269,7 +269,6 @@ def odd() -> TextNode:
         count=np.int64(3),
         score=np.float32(0.5),
         flag=np.bool_(True),
-        tags={"b", "a"},
         note="x\x00y",
     )
 
@@ -282,7 +281,6 @@ COERCED = {
     "count": 3,
     "score": 0.5,
     "flag": True,
-    "tags": ["a", "b"],
     "note": "xy",
 }
 

@@ -112,7 +112,7 @@ def test_unknown_options_are_refused(store: MemoryVectorStore) -> None:
         ("inner", [("a#0", 1.0), ("b", 1.0), ("a#1", 0.0), ("c#0", 0.0)]),
     ],
 )
-def test_scores_and_ties(metric: str, expected: list[tuple[str, float]]) -> None:
+def test_scores_and_ties(metric: Any, expected: list[tuple[str, float]]) -> None:
     store = MemoryVectorStore(metric=metric)
     for one in (record("c#0", (0, 0)), record("b", (1, 1)), record("a#1", (0, 1)), record("a#0", (1, 0))):
         store.upsert([one])
@@ -135,7 +135,7 @@ def test_ties_at_the_cut_go_to_the_smaller_id() -> None:
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
-def test_the_floor_is_inclusive_and_applied_before_the_cut(metric: str) -> None:
+def test_the_floor_is_inclusive_and_applied_before_the_cut(metric: Any) -> None:
     store = MemoryVectorStore(metric=metric)
     store.upsert([record("a", (1, 1, 1, 1)), record("b", (3, 0, 0, 0)), record("c", (-1, 0, 0, 0))])
     query = [3, 0, 0, 0]

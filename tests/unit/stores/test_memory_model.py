@@ -30,7 +30,7 @@ def documents(store: Any, filter: Any) -> Any:
 
 class MemoryMachine(RuleBasedStateMachine):
     @initialize(metric=st.sampled_from(["cosine", "l2", "inner"]))
-    def start(self, metric: str) -> None:
+    def start(self, metric: Any) -> None:
         self.store = MemoryVectorStore(metric=metric)
         self.model = PlainModelStore(metric=metric)
 

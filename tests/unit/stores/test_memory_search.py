@@ -37,7 +37,7 @@ def vectors_of(shape: str, rng: np.random.Generator, count: int, dimension: int)
     return made.astype(np.float32)
 
 
-def expected(metric: str, ids: list[str], vectors: Any, query: Any, top_k: int) -> list[tuple[str, float]]:
+def expected(metric: Any, ids: list[str], vectors: Any, query: Any, top_k: int) -> list[tuple[str, float]]:
     scores = exact_scores(metric, vectors, query).tolist()
     return sorted(zip(ids, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))[:top_k]
 
@@ -53,7 +53,7 @@ def expected(metric: str, ids: list[str], vectors: Any, query: Any, top_k: int) 
     top_k=st.sampled_from([1, 3, 10, 100, 1000]),
 )
 def test_exact_whatever_the_numbers(
-    metric: str, shape: str, query_shape: str, seed: int, count: int, dimension: int, top_k: int
+    metric: Any, shape: str, query_shape: str, seed: int, count: int, dimension: int, top_k: int
 ) -> None:
     rng = np.random.default_rng(seed)
     vectors = vectors_of(shape, rng, count, dimension)
@@ -88,7 +88,7 @@ def test_exact_whatever_the_numbers(
     top_k=st.sampled_from([1, 10, 20]),
 )
 def test_the_int8_pass_excludes_no_row_of_the_answer(
-    metric: str, shape: str, query_shape: str, seed: int, count: int, dimension: int, top_k: int
+    metric: Any, shape: str, query_shape: str, seed: int, count: int, dimension: int, top_k: int
 ) -> None:
     pytest.importorskip("simsimd")
     rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def test_int8_without_its_package_says_what_to_install(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])
-def test_exact_at_a_size_that_is_computed_in_blocks(metric: str) -> None:
+def test_exact_at_a_size_that_is_computed_in_blocks(metric: Any) -> None:
     rng = np.random.default_rng(7)
     vectors = rng.standard_normal((6000, 48)).astype(np.float32)
     vectors[2000:2300] = vectors[1999]

@@ -62,7 +62,7 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
 
     def __init__(
         self,
-        metric: str = "cosine",
+        metric: Literal["cosine", "l2", "inner"] = "cosine",
         dimension: int | None = None,
         *,
         tokenizer: AnyTokenizer | str | None = None,

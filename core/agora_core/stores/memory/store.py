@@ -79,7 +79,7 @@ class MemoryVectorStore(BaseVectorStore):
 
     def __init__(
         self,
-        metric: str = "cosine",
+        metric: Literal["cosine", "l2", "inner"] = "cosine",
         dimension: int | None = None,
         *,
         quantization: Literal["auto", "none", "int8"] = "auto",
@@ -610,7 +610,8 @@ class MemoryVectorStore(BaseVectorStore):
             FileNotFoundError: there is no such file.
         """
         saved = read_store(path)
-        store = cls(metric=saved.metric, dimension=saved.dimension, quantization=quantization)
+        metric: Any = saved.metric
+        store = cls(metric=metric, dimension=saved.dimension, quantization=quantization)
         store._model = saved.model
         store._write(saved.batch, [], None)
         return store
