@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
@@ -16,9 +17,16 @@ from llama_index.core.schema import Document, NodeRelationship, NodeWithScore, Q
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from agora_core import HybridRetriever, MarkdownChunker, Passage, RerankingRetriever, VectorRecord, chunk_text
-from agora_core.errors import InvalidArgumentError, InvalidFilterError, RerankingError, UnsupportedOperationError
+from agora_core.errors import (
+    EmbeddingError,
+    InvalidArgumentError,
+    InvalidFilterError,
+    RerankingError,
+    UnsupportedOperationError,
+)
 from agora_core.testing import FakeReranker, in_memory_retriever
 from llamaindex_agora import (
+    AgoraEmbedding,
     AgoraNodeParser,
     AgoraReranker,
     AgoraRetriever,
@@ -295,3 +303,38 @@ def test_the_node_parser_cuts_by_a_chunker_of_the_core() -> None:
     ]
     with pytest.raises(InvalidArgumentError, match="give them to chunker= itself"):
         AgoraNodeParser(chunk_size=10, overlap=1, chunker=MarkdownChunker())
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_an_embedder_of_the_core_serves_as_their_model(colour: str) -> None:
+    """Texts and queries keep their own paths, and one that answers wrongly is refused."""
+
+    class Apart:
+        model = "apart"
+
+        def embed(self, texts: Any) -> Any:
+            return np.array([[float(len(text)), 1.0] for text in texts], dtype=np.float32)
+
+        def embed_query(self, text: str) -> list[float]:
+            return [float(len(text)), 2.0]
+
+    class Short(Apart):
+        def embed(self, texts: Any) -> Any:
+            return []
+
+    made = AgoraEmbedding(Apart(), embed_batch_size=2)
+    assert (made.model_name, made.embed_batch_size, made.class_name()) == ("apart", 2, "AgoraEmbedding")
+    if colour == "sync":
+        assert made.get_text_embedding_batch(["a", "bb", "ccc"]) == [[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
+        assert made.get_query_embedding("ab") == [2.0, 2.0]
+        assert made.get_text_embedding("a") == [1.0, 1.0]
+    else:
+        assert asyncio.run(made.aget_text_embedding_batch(["a", "bb", "ccc"])) == [[1.0, 1.0], [2.0, 1.0], [3.0, 1.0]]
+        assert asyncio.run(made.aget_query_embedding("ab")) == [2.0, 2.0]
+        assert asyncio.run(made.aget_text_embedding("a")) == [1.0, 1.0]
+    with pytest.raises(EmbeddingError):
+        AgoraEmbedding(Short()).get_text_embedding("a")
+    with pytest.raises(UnsupportedOperationError):
+        AgoraEmbedding(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="batch"):
+        AgoraEmbedding(Apart(), batch=2)
