@@ -28,6 +28,12 @@ class LangChainEmbeddingProvider:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.embeddings).__name__})"
 
+    @property
+    def model(self) -> str | None:
+        """The name of the model, which stores remember; None where the embeddings do not say."""
+        names = (getattr(self.embeddings, name, None) for name in ("model", "model_name"))
+        return next((name for name in names if isinstance(name, str) and name), None)
+
     def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
         """Embed texts as documents."""
         return self.embeddings.embed_documents(list(texts))

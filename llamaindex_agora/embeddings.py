@@ -25,6 +25,12 @@ class LlamaIndexEmbeddingProvider:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._embedding.model_name!r})"
 
+    @property
+    def model(self) -> str | None:
+        """The name of the model, which stores remember; None where it goes unnamed."""
+        name = self._embedding.model_name
+        return name if name and name != "unknown" else None
+
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return one vector per passage, in the same order."""
         return self._embedding.get_text_embedding_batch(list(texts))

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from agora_core.concurrency import in_waiting_thread
 from agora_core.errors import InvalidArgumentError, ModelServerError
-from agora_core.http_retry import RetryPolicy, parse_retry_after, retry_delay
+from agora_core.http_retry import RetryPolicy, asked_wait, retry_delay
 
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 """Longest answer that is read, in bytes; a server that sends more is taken for broken."""
@@ -278,7 +278,7 @@ class HttpJsonClient:
         return _AttemptError(
             f"{shown}; {_remedy(status, too_large, text)}",
             status=status,
-            retry_after=parse_retry_after(error.headers.get("Retry-After"), now=self._clock()),
+            retry_after=asked_wait(error.headers, now=self._clock()),
             too_large=too_large,
         )
 

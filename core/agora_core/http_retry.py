@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from agora_core.errors import InvalidArgumentError
 
+_NUMBER: Final = r"([0-9]+(?:\.[0-9]*)?)"
+_DURATION: Final = re.compile("".join(f"(?:{_NUMBER}{unit})?" for unit in ("h", "m", "s", "ms")))
 _RETRIED: Final = frozenset((408, 409, 425, 429))
 
 
@@ -51,6 +55,43 @@ def retry_delay(
     if retry_after is None:
         return backoff
     return None if retry_after > policy.max_delay else max(backoff, retry_after)
+
+
+def asked_wait(headers: Mapping[str, str], *, now: float) -> float | None:
+    """Return the seconds that a server asks to wait, or None where its headers do not say.
+
+    Read are `retry-after-ms` and `Retry-After`; where neither stands, of the limits that have nothing remaining
+    (`x-ratelimit-remaining-requests` and `-tokens`, `ratelimit-remaining`) the longest time to the reset.
+    """
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    told = parse_retry_after(headers.get("Retry-After"), now=now)
+    if told is not None:
+        return told
+    waits = [
+        _seconds(headers.get(f"{prefix}-reset{kind}"))
+        for prefix in ("x-ratelimit", "ratelimit")
+        for kind in ("", "-requests", "-tokens")
+        if _seconds(headers.get(f"{prefix}-remaining{kind}")) == 0
+    ]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _seconds(value: str | None) -> float | None:
+    """Return a number of seconds, or a duration as `6m0.5s` or `20ms`, in seconds; None for anything else."""
+    if value is None or not value.strip():
+        return None
+    text = value.strip()
+    parts = _DURATION.fullmatch(text)
+    if parts is not None and any(parts.groups()):
+        amounts = [float(part or 0) for part in parts.groups()]
+        return sum(amount * unit for amount, unit in zip(amounts, (3600, 60, 1, 0.001), strict=True))
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def parse_retry_after(value: str | None, *, now: float) -> float | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.http_retry import RetryPolicy, is_transient, parse_retry_after, retry_delay
+from agora_core.http_retry import RetryPolicy, asked_wait, is_transient, parse_retry_after, retry_delay
 
 POLICY = RetryPolicy(max_retries=3, base_delay=0.5, max_delay=30.0)
 NOW = 1_700_000_000.0
@@ -84,3 +84,23 @@ def test_both_forms_of_retry_after_are_read(value: str | None, seconds: float | 
 def test_a_wrong_number_of_retries_is_refused(value: object) -> None:
     with pytest.raises(InvalidArgumentError, match="max_retries must be an int of 0 or more"):
         RetryPolicy(max_retries=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "7", "x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "90s"}, 7.0),
+        ({"retry-after-ms": "250", "Retry-After": "7"}, 0.25),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0.5s"}, 360.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "20ms"}, 0.02),
+        ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "20s"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "12"}, 12.0),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "soon"}, None),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1.2.3s"}, None),
+        ({"retry-after-ms": "nan"}, None),
+        ({"retry-after-ms": "-1"}, None),
+    ],
+)
+def test_what_a_server_tells_of_its_limits_is_the_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert asked_wait(headers, now=0.0) == (None if seconds is None else pytest.approx(seconds))

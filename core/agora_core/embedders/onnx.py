@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agora_core.embedders.vectors import Vector, to_unit_rows
 from agora_core.errors import EmbeddingError, InvalidArgumentError
 from agora_core.local_models import OnnxTextModel, PathLike
-from agora_core.model_inputs import check_count, check_texts
+from agora_core.model_inputs import check_count, check_name, check_texts
 
 Pooling = Literal["mean", "cls", "last"]
 
@@ -38,6 +38,7 @@ class OnnxEmbeddingProvider:
         threads: threads one run may use; None (default) takes all cores, 1 suits servers that run many at once.
         providers: onnxruntime's execution providers in order of preference; default the CPU.
         output: name of the output to pool; default the model's first.
+        name: what stores remember the model by, and refuse another's vectors; None (default) goes unnamed.
 
     Raises:
         InvalidArgumentError: an argument breaks a rule, or a file is not there (at once) or not readable (first use).
@@ -59,6 +60,7 @@ class OnnxEmbeddingProvider:
         threads: int | None = None,
         providers: Sequence[str] = ("CPUExecutionProvider",),
         output: str | None = None,
+        name: str | None = None,
     ) -> None:
         if pooling not in ("mean", "cls", "last"):
             raise InvalidArgumentError(f"pooling must be 'mean', 'cls' or 'last', got {pooling!r}")
@@ -71,6 +73,7 @@ class OnnxEmbeddingProvider:
         self._batch_size = check_count(batch_size, argument="batch_size")
         self._dimension: int | None = None
         self._name = str(model)
+        self.model = None if name is None else check_name(name, argument="name")
 
     def __repr__(self) -> str:
         return f"OnnxEmbeddingProvider({self._name!r}, pooling={self._pooling!r})"

@@ -83,6 +83,11 @@ class OpenAICompatibleEmbeddingProvider:
         return f"OpenAICompatibleEmbeddingProvider({self._client.shown_url!r}, model={self._model!r})"
 
     @property
+    def model(self) -> str:
+        """The name of the model, which stores remember."""
+        return self._model
+
+    @property
     def dimension(self) -> int | None:
         """The length of every vector; None until the first answer where `dimensions` was not given."""
         return self._dimension

@@ -71,6 +71,11 @@ class WordLlamaEmbeddingProvider:
         return f"WordLlamaEmbeddingProvider(dimensions={self._dimension})"
 
     @property
+    def model(self) -> str:
+        """The name of the model, which stores remember."""
+        return "wordllama"
+
+    @property
     def dimension(self) -> int:
         """The length of every vector."""
         return self._dimension

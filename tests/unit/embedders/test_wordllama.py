@@ -218,3 +218,13 @@ def test_runs_from_several_event_loops() -> None:
     first = asyncio.run(fresh.aembed(["x"]))
     second = asyncio.run(fresh.aembed(["x"]))
     assert np.array_equal(first[0], second[0])
+
+
+def test_shipped_embedders_name_their_model() -> None:
+    """A store refuses another model's vectors only where embedders have names."""
+    from agora_core import OnnxEmbeddingProvider, OpenAICompatibleEmbeddingProvider
+
+    assert WordLlamaEmbeddingProvider().model == "wordllama"
+    assert OpenAICompatibleEmbeddingProvider("http://localhost/v1", model="m").model == "m"
+    model = OnnxEmbeddingProvider(__file__, __file__, name="minilm")
+    assert (model.model, OnnxEmbeddingProvider(__file__, __file__).model) == ("minilm", None)
