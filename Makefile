@@ -15,11 +15,12 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck bench bench-quality fuzz soak clean
+.PHONY: help demo test test-scale lint format typecheck bench bench-quality fuzz soak clean
 
 help:
 	@echo "make demo           the demo: real documents, four retrievers, two frameworks, offline"
 	@echo "make test           the whole test suite"
+	@echo "make test-scale     many workers: Ray Data and Dask into Postgres and Qdrant"
 	@echo "make lint           formatting and lint (make format mends what can be mended)"
 	@echo "make typecheck      mypy, strict, tests included"
 	@echo "make bench          speed, written to docs/benchmarks.md"
@@ -55,6 +56,14 @@ demo: $(VENV)/.installed-demo
 # Tests share no state between files, so each core takes its part of them.
 test: $(VENV)/.installed-dev
 	@$(PYTEST) -n auto --dist worksteal
+
+$(VENV)/.installed-scale: $(VENV)/.installed-dev
+	@echo "Installing Ray and Dask into $(VENV)."
+	@$(PIP) install --quiet --group scale
+	@touch $@
+
+test-scale: $(VENV)/.installed-scale
+	@$(PYTEST) -q tests/scale/ingest_with_ray.py
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --check .

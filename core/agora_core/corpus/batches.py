@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from agora_core.concurrency import map_bounded
 from agora_core.embedding import EmbedderPort
 from agora_core.records import Embedding
 from agora_core.steps import Call, Steps, arun, run
@@ -47,6 +46,7 @@ class EmbeddingAhead:
         self._embedder = embedder
         self._concurrency = concurrency
         self._pool: ThreadPoolExecutor | None = None
+        self._turns: asyncio.Semaphore | None = None
         self._under_way: list[Any] = []
 
     def begin(self, batches: Sequence[list[str]]) -> Steps[Steps[list[Answer]]]:
@@ -72,7 +72,7 @@ class EmbeddingAhead:
 
     def _awaited(self, under_way: list[Any]) -> Steps[list[Answer]]:
         async def gathered() -> list[Answer]:
-            return [answer for one in under_way for answer in await one]
+            return [await one for one in under_way]
 
         answers: list[Answer] = yield Call(lambda: [one.result() for one in under_way], gathered)
         self._under_way = [one for one in self._under_way if one not in under_way]
@@ -86,9 +86,17 @@ class EmbeddingAhead:
         return under_way
 
     async def _started(self, batches: Sequence[list[str]]) -> list[Any]:
-        task = asyncio.ensure_future(map_bounded(self._aembed, batches, limit=self._concurrency))
-        self._under_way.append(task)
-        return [task]
+        if self._turns is None:
+            self._turns = asyncio.Semaphore(self._concurrency)
+        turns = self._turns
+
+        async def in_turn(texts: list[str]) -> Answer:
+            async with turns:
+                return await self._aembed(texts)
+
+        under_way = [asyncio.ensure_future(in_turn(texts)) for texts in batches]
+        self._under_way += under_way
+        return under_way
 
     def _embed(self, texts: list[str]) -> Answer:
         try:

@@ -197,10 +197,9 @@ class _Sync:
                     break
                 position += 1
             changes = yield from self._changes(cut, there)
-            answers = None if before is None else (yield from before.answers)
             window = (yield from self._begun(changes)) if documents else None
-            if before is not None and answers is not None:
-                yield from self._finished(before, answers)
+            if before is not None:
+                yield from self._finished(before, (yield from before.answers))
             before, documents = window, []
             if self._ended is None and window is not None:
                 try:
