@@ -74,7 +74,8 @@ class WritableVectorStore(BoundVectorStore):
             embedded = yield from ask(self.embedding.embed_documents, self.embedding.aembed_documents, texts)
             vectors += checked_vectors(embedded, len(texts), self.embedding)
         if chunks:
-            yield from pair.upsert(to_records(chunks, vectors))
+            build = partial(to_records, chunks, vectors)
+            yield from pair.upsert((yield from ask(build, partial(asyncio.to_thread, build))))
         return [chunk.id for chunk in chunks]
 
     def add_texts(  # type: ignore[override]

@@ -35,6 +35,7 @@ from agora_core.stores.base import OnWrite
 from agora_core.stores.run_scope import RunScopedStore, abound_store, bound_store
 from agora_core.stores.scoped import ScopedVectorStore
 from agora_core.validation import check_id
+from llamaindex_agora.docstore import StoredNodes
 from llamaindex_agora.filters import Filters, to_core_filter, to_removal_filter
 from llamaindex_agora.inject import core_filter_hook
 from llamaindex_agora.nodes import NODE_KEY, REF_DOC_KEY, record_to_node, refuse_private_keys, to_record
@@ -103,6 +104,11 @@ class AgoraVectorStore(BasePydanticVectorStore):
     def store(self) -> Any:
         """The core store."""
         return self._store
+
+    @property
+    def docstore(self) -> StoredNodes:
+        """The nodes of this store as LlamaIndex's document store, for neighbours and parents of what was found."""
+        return StoredNodes(self)
 
     def scoped(self, scope: Filters | ScopeSource, *, on_write: OnWrite = "check") -> AgoraVectorStore:
         """Return a view that no argument can widen: reads, writes and removals touch only what matches.

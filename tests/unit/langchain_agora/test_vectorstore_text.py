@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import gc
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -191,10 +192,16 @@ async def test_many_documents_do_not_hold_up_the_loop() -> None:
             await asyncio.sleep(0.001)
             worst = max(worst, time.perf_counter() - begun)
 
-    beating = asyncio.create_task(heartbeat())
-    await vectors.aadd_documents(documents)
-    done = True
-    await beating
+    await vectors.aadd_documents(documents[:1])
+    # A collection stops every thread, whoever made the garbage.
+    gc.disable()
+    try:
+        beating = asyncio.create_task(heartbeat())
+        await vectors.aadd_documents(documents)
+        done = True
+        await beating
+    finally:
+        gc.enable()
     # 0.02 s on a machine of one's own; other processes share this one.
-    assert worst < 0.25
+    assert worst < 0.15
     assert [record.text for record in vectors.store.get(["d7"])] == ["salary 7"]

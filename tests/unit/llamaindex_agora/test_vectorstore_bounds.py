@@ -6,6 +6,7 @@ import asyncio
 import copy
 import datetime as dt
 import decimal
+import gc
 import json
 import logging
 import threading
@@ -17,7 +18,18 @@ import numpy as np
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.schema import ImageNode, MetadataMode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.node_parser import HierarchicalNodeParser, get_leaf_nodes
+from llama_index.core.postprocessor import PrevNextNodePostprocessor
+from llama_index.core.retrievers import AutoMergingRetriever
+from llama_index.core.schema import (
+    Document,
+    ImageNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     MetadataFilter,
@@ -392,10 +404,52 @@ async def test_many_nodes_do_not_hold_up_the_loop() -> None:
             await asyncio.sleep(0.001)
             worst = max(worst, time.perf_counter() - begun)
 
-    beating = asyncio.create_task(heartbeat())
-    await view.async_add(nodes)
+    await view.async_add(nodes[:1])
     await view.aget_nodes()
-    done.set()
-    await beating
+    # A collection stops every thread, whoever made the garbage.
+    gc.disable()
+    try:
+        beating = asyncio.create_task(heartbeat())
+        await view.async_add(nodes)
+        await view.aget_nodes()
+        done.set()
+        await beating
+    finally:
+        gc.enable()
     # 0.02 s on a machine of one's own; other processes share this one.
-    assert worst < 0.25
+    assert worst < 0.15
+
+
+# ---------------------------------------------------------------- neighbours and parents
+
+
+def test_neighbours_and_parents_come_from_the_store_itself() -> None:
+    """PrevNextNodePostprocessor and auto-merging without a second document store, within the bounds of the view."""
+    view = AgoraVectorStore(MemoryVectorStore())
+    storage = StorageContext.from_defaults(vector_store=view, docstore=view.docstore)
+    whole = HierarchicalNodeParser.from_defaults(chunk_sizes=[64, 16], chunk_overlap=0)(
+        [Document(id_="d", text="Paid leave is thirty days a year for everybody here. " * 6, metadata={"tenant": "a"})]
+    )
+    leaves = {leaf.node_id for leaf in get_leaf_nodes(whole)}
+    for one in whole:
+        one.metadata["leaf"] = "yes" if one.node_id in leaves else "no"
+        one.embedding = [1.0, 0.5]
+    view.add(whole)
+    index = VectorStoreIndex.from_vector_store(view, embed_model=MockEmbedding(2))
+    only_leaves = MetadataFilters(filters=[MetadataFilter(key="leaf", value="yes")])
+    base: Any = index.as_retriever(similarity_top_k=len(leaves), filters=only_leaves)
+    merged = AutoMergingRetriever(base, storage).retrieve("leave")
+    assert merged
+    assert not {hit.node.node_id for hit in merged} & leaves
+    first, second = node("first", tenant="a"), node("second", tenant="a")
+    first.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id="second")
+    view.add([first, second])
+    beside = PrevNextNodePostprocessor(docstore=view.docstore, mode="next", num_nodes=1)
+    found = beside.postprocess_nodes([NodeWithScore(node=first)])
+    assert [hit.node.node_id for hit in found] == ["first", "second"]
+    hidden = view.scoped({"tenant": "b"}).docstore
+    assert not hidden.document_exists(first.node_id)
+    assert not asyncio.run(hidden.adocument_exists(first.node_id))
+    with pytest.raises(ValueError, match="not found"):
+        hidden.get_node(first.node_id)
+    assert asyncio.run(view.docstore.aget_document(first.node_id)) is not None
