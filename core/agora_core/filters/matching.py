@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from agora_core.errors import UnsafeRemovalError, UnsupportedFilterError
 from agora_core.filters.expressions import FALSE, TRUE, And, AnyFilter, Expression, Leaf, Not, Or, compile_filter
-from agora_core.filters.paths import MISSING, value_at
+from agora_core.filters.literals import Literals
+from agora_core.filters.operators import EQUALS, IN
+from agora_core.filters.paths import MISSING, Path, value_at
 from agora_core.records import JSON, Metadata
 
 Predicate = Callable[[Mapping[str, JSON]], bool]
@@ -18,7 +20,7 @@ def predicate(expression: Expression) -> Predicate:
         every = [predicate(child) for child in expression.children]
         return lambda metadata: all(test(metadata) for test in every)
     if isinstance(expression, Or):
-        some = [predicate(child) for child in expression.children]
+        some = [predicate(child) for child in _equalities_as_lists(expression.children)]
         return lambda metadata: any(test(metadata) for test in some)
     if isinstance(expression, Not):
         inner = predicate(expression.child)
@@ -32,6 +34,18 @@ def predicate(expression: Expression) -> Predicate:
         return value is not MISSING and test(value)
 
     return holds
+
+
+def _equalities_as_lists(children: Iterable[Expression]) -> list[Expression]:
+    # A value is looked up among many once, instead of being compared with each.
+    values: dict[Path, list[JSON]] = {}
+    rest: list[Expression] = []
+    for child in children:
+        if isinstance(child, Leaf) and child.operator is EQUALS:
+            values.setdefault(child.path, []).append(child.operand.value)
+        else:
+            rest.append(child)
+    return [Leaf(path, IN, Literals(found)) for path, found in values.items()] + rest
 
 
 def matches_filter(metadata: Metadata | None, filter: AnyFilter) -> bool:

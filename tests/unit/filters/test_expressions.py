@@ -191,3 +191,15 @@ def test_no_values_is_the_deny() -> None:
 def test_between_includes_both_ends() -> None:
     for value, inside in ((1, True), (3, True), (0, False), (4, False), ("2", False)):
         assert matches_filter({"k": value}, field("k").between(1, 3)) is inside
+
+
+@pytest.mark.parametrize("compound", [[1, "a"], {"x": [None, 2.0]}])
+def test_either_of_many_equalities_holds(compound: Any) -> None:
+    values: list[Any] = [1, "a", None, True, compound]
+    either = any_of(*(field("k") == value for value in values), field("o") == 7, field("l").contains_any(["x"]))
+    for value in [*values, 1.0]:
+        assert matches_filter({"k": value}, either), value
+    assert matches_filter({"o": 7}, either)
+    assert matches_filter({"l": ["x"]}, either)
+    for other in ({}, {"k": 2}, {"k": "1"}, {"k": False}, {"k": 7}, {"k": [1]}, {"o": 1}, {"o": None}, {"l": ["y"]}):
+        assert not matches_filter(other, either), other
