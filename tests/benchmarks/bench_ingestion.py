@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
-import hashlib
 import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -28,9 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from agora_core import IngestDocument, MemoryVectorStore, PgVectorStore, chunk_documents, read_files, sync_documents
+from agora_core import IngestDocument, MemoryVectorStore, PgVectorStore, chunk_documents
 from tests.benchmarks.bench_fusion import Row
 from tests.benchmarks.ingestion_peers import BATCH, DIMENSION, WAYS, vectors_of
 from tests.benchmarks.page import table_section, write_section
@@ -111,28 +107,10 @@ def peak_of_folder(conninfo: str, megabytes: int) -> int:
         block = text_of(rng, 100_000).encode()
         for number in range(megabytes):
             (folder / f"f{number:05}.txt").write_bytes(f"{number} ".encode() + (block * 11)[:1_000_000])
-        command = [sys.executable, "-m", "tests.benchmarks.bench_ingestion", "--sync-folder", str(folder), conninfo]
+        command = [sys.executable, "-m", "tests.benchmarks.ingestion_folder", str(folder), conninfo]
         return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def sync_folder(folder: str, conninfo: str) -> None:
-    """Sync a folder, and print the megabytes it took."""
-
-    class Digests:
-        """Vectors of this length that cost next to nothing."""
-
-        def embed(self, texts: Sequence[str]) -> Any:
-            digests = b"".join(hashlib.blake2b(text.encode(), digest_size=64).digest() for text in texts)
-            return np.frombuffer(digests, np.int8).reshape(len(texts), 64).astype(np.float32)
-
-    with PgVectorStore(conninfo, table="bench_folder", dimension=64, index=None) as store:
-        store.ensure_schema()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        report = sync_documents(read_files(folder), embedder=Digests(), store=store, chunk_size=4_000)
-        assert not report.failed
-        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 
 @contextmanager
@@ -173,11 +151,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", type=int, default=1_000)
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--sync-folder", nargs=2, metavar=("FOLDER", "CONNINFO"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.sync_folder:
-        sync_folder(*options.sync_folder)
-        return
     lines = []
     measured = bench_ingestion(documents=options.documents, rounds=options.rounds, megabytes=options.megabytes)
     for row in measured:
