@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 
-from agora_core import MemoryVectorStore, PgLexicalVectorStore, PgVectorStore, QdrantLexicalVectorStore, QdrantStore
+from agora_core import (
+    MemoryLexicalVectorStore,
+    MemoryVectorStore,
+    PgLexicalVectorStore,
+    PgVectorStore,
+    QdrantLexicalVectorStore,
+    QdrantStore,
+)
 from agora_core.testing.contract import VectorStoreContract, record
 from tests.contract.model import PlainModelStore
 
@@ -19,6 +26,11 @@ _numbers = itertools.count()
 class TestMemoryStore(VectorStoreContract):
     def make_store(self, *, dimension: int, metric: Any) -> MemoryVectorStore:
         return MemoryVectorStore(metric, dimension)
+
+
+class TestMemoryLexicalStore(VectorStoreContract):
+    def make_store(self, *, dimension: int, metric: Any) -> MemoryLexicalVectorStore:
+        return MemoryLexicalVectorStore(metric, dimension)
 
 
 class _OnPostgres(VectorStoreContract):

@@ -13,7 +13,7 @@ from agora_core import (
     EmbeddingRetriever,
     HybridRetriever,
     LexicalRetriever,
-    MemoryVectorStore,
+    MemoryLexicalVectorStore,
     Passage,
     PgLexicalVectorStore,
     QdrantLexicalVectorStore,
@@ -74,7 +74,7 @@ def stores(pg_conninfo: str) -> Iterator[dict[str, Callable[[], Any]]]:
         postgres.delete([record.id for record in postgres.scan()])
         return postgres
 
-    yield {"memory": lambda: MemoryVectorStore("cosine", 16), "postgres": emptied, "qdrant": qdrant}
+    yield {"memory": lambda: MemoryLexicalVectorStore("cosine", 16), "postgres": emptied, "qdrant": qdrant}
     postgres.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,17 @@ class PassageTable:
         # One row, which most documents of one chunk have, is kept as the bare int.
         self._documents: dict[str, int | list[int]] = {}
         self._index = MetadataIndex(self.metadata)
+
+    def batch(self) -> TextBatch:
+        """Return the passages there are, in the order of their rows."""
+        held = self.ids
+        return TextBatch(
+            list(filter(None, held)),
+            list(itertools.compress(self.texts, held)),
+            list(itertools.compress(self.sources, held)),
+            list(itertools.compress(self.metadata, held)),
+            list(itertools.compress(self.contexts, held)),
+        )
 
     def indexed_text(self, row: int) -> str:
         """Return what of a row is analysed."""

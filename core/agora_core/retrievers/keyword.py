@@ -65,7 +65,8 @@ class KeywordRetriever(BaseRetriever):
     hides; through a scope (`scoped`) those in it alone, so that no score tells of others. Only passages that hold a
     term of the query come back.
 
-    Safe under threads: a search during a write sees the index as it was before or after it.
+    Safe under threads: a search during a write sees the index as it was before or after it. Copying and pickling an
+    index copy its passages.
 
     Args:
         k1: how soon repeats of a term stop counting, 0 or more.
@@ -435,6 +436,16 @@ class KeywordRetriever(BaseRetriever):
         return await asyncio.to_thread(self.list_document_ids, filter)
 
     # ---------------------------------------------------------------------------------------------------- keeping
+    def __getstate__(self) -> dict[str, Any]:
+        # The locks stay with this one; a copy counts its texts anew.
+        with self._writing:
+            options = {"k1": self.k1, "b": self.b, "tokenizer": self.tokenizer, "syntax": self.syntax}
+            return {"options": {**options, "backed_by": self.backed_by}, "batch": self._table.batch()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["options"])  # type: ignore[misc]
+        self._write(state["batch"], ())
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file, in place of what stood there; a failure leaves the old file as it was.
 
@@ -444,17 +455,7 @@ class KeywordRetriever(BaseRetriever):
             InvalidArgumentError: the tokenizer's settings are not JSON.
         """
         with self._writing:
-            table = self._table
-            rows = [row for row, record_id in enumerate(table.ids) if record_id]
-            batch = TextBatch(
-                [table.ids[row] for row in rows],
-                [table.texts[row] for row in rows],
-                [table.sources[row] for row in rows],
-                [table.metadata[row] for row in rows],
-                [table.contexts[row] for row in rows],
-            )
-            columns = self._text.index.columns()
-            text = self._text
+            batch, columns, text = self._table.batch(), self._text.index.columns(), self._text
         kept = saved_text(text.tokenizer, text.k1, text.b, batch.indexed_texts(), columns, syntax=self.syntax)
         write_index(path, kept, batch)
 

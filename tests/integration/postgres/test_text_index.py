@@ -259,3 +259,22 @@ def test_a_text_of_any_size_is_indexed_whole(store: PgLexicalVectorStore) -> Non
     store.upsert([VectorRecord("long", text, [1, 0, 0]), VectorRecord("empty", "", [1, 0, 0])])
     assert [one.id for one in store.search_text("tail", top_k=5)] == ["long"]
     assert [one.id for one in store.search_text("z" * 4_000, top_k=5)] == ["long"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_index_beside_a_table_follows_what_others_do_to_it(make_store: Any, restarted: bool) -> None:
+    """Kind: two copies of a label, of which one is updated: here by another process, or while this one was down."""
+    mine = make_store(index=None)
+    other = make_store(index=None, ensure=False)
+    rows = [VectorRecord(f"{key}#0", f"falcon {key}", [1.0, 0.0, 0.0], None, {"acl": ["all"]}) for key in "abc"]
+    mine.upsert(rows)
+    index = keyword(rows, backed_by=mine)
+    other.update_metadata("a", {"acl": ["board"]})
+    other.remove("b")
+    other.upsert([VectorRecord("d#0", "falcon d", [0.0, 1.0, 0.0], None, {"acl": ["all"]})])
+    if restarted:
+        index = KeywordRetriever(backed_by=mine)
+        assert index.rebuild(mine) == 3
+    assert [one.id for one in index.scoped({"acl": ["all"]}).retrieve("falcon")] == ["c#0", "d#0"][: 1 + restarted]
+    assert index.retrieve("a")[0].metadata == {"acl": ["board"]}
+    assert index.retrieve("b") == []

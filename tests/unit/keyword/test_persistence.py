@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agora_core import ChunkRecord
+from agora_core import ChunkRecord, HybridRetriever, MemoryVectorStore, VectorRecord
 from agora_core.errors import InvalidArgumentError
 from agora_core.retrievers import KeywordRetriever
 from tests.unit.keyword.test_history import ids, records
@@ -191,3 +194,37 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "i").write_bytes(b"\x80\x04K\x01.")
     with pytest.raises(InvalidArgumentError, match="is no saved keyword index, or is damaged"):
         KeywordRetriever.load(tmp_path / "i")
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda index: pickle.loads(pickle.dumps(index))])
+def test_an_index_is_copied_and_pickled_with_its_passages(
+    again: Callable[[KeywordRetriever], KeywordRetriever],
+) -> None:
+    """Kind: an object with a lock that frameworks cannot copy."""
+    original = KeywordRetriever(k1=1.2, b=0.5, tokenizer="english", syntax="web")
+    original.add([ChunkRecord("gone", "runner", "gone.md", {"gone": True}), *RECORDS])
+    original.remove("gone")
+    twin = again(original)
+    assert repr(twin) == repr(original)
+    for query in ("runners", '"the runner"', "ran -shoes"):
+        assert twin.retrieve(query) == original.retrieve(query)
+    twin.remove("c")
+    twin.update_metadata("a", {"k": None})
+    assert (len(twin), len(original)) == (2, 3)
+    assert original.retrieve("shoes")[0].metadata == RECORDS[0].metadata
+    # A composed one, and a view, are copied with it.
+    whole = again(HybridRetriever([original.scoped({"k": [2.5]}), original]))  # type: ignore[arg-type]
+    assert whole.retrieve("shoes runner") == HybridRetriever([original.scoped({"k": [2.5]}), original]).retrieve(
+        "shoes runner"
+    )
+
+
+def test_a_copy_that_is_backed_stands_beside_the_copy_of_its_store() -> None:
+    store, index = MemoryVectorStore(), KeywordRetriever()
+    index.backed_by = store
+    store.upsert([VectorRecord("a#0", "red fox", [1.0])])
+    index.rebuild(store)
+    twin_store, twin = copy.deepcopy((store, index))
+    assert twin.backed_by is twin_store is not store
+    store.remove("a")
+    assert (index.retrieve("fox"), [one.id for one in twin.retrieve("fox")]) == ([], ["a#0"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import datetime as dt
 import gc
 import time
@@ -205,3 +206,12 @@ async def test_many_documents_do_not_hold_up_the_loop() -> None:
     # 0.02 s on a machine of one's own; other processes share this one.
     assert worst < 0.15
     assert [record.text for record in vectors.store.get(["d7"])] == ["salary 7"]
+
+
+@pytest.mark.parametrize("lexical", [False, True])
+def test_a_store_is_copied_with_the_index_beside_it(run: Run, lexical: bool) -> None:
+    whole = two_tenants(lexical)
+    twin = copy.deepcopy(whole)
+    twin.delete(["a"])
+    assert ids(run(twin, "search", "salary", "text")) == ["b", "old"]
+    assert ids(run(whole, "search", "salary", "text")) == ["a", "b", "old"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 import sys
@@ -193,6 +194,7 @@ def test_the_tokenizer_is_kept_with_the_store(tmp_path: Path) -> None:
     store.save(tmp_path / "store")
     for again in (
         MemoryLexicalVectorStore.load(tmp_path / "store"),
+        asyncio.run(MemoryLexicalVectorStore.aload(tmp_path / "store", tokenizer="english")),
         copy.deepcopy(store),
         pickle.loads(pickle.dumps(store)),
     ):
@@ -206,6 +208,8 @@ def test_the_tokenizer_is_kept_with_the_store(tmp_path: Path) -> None:
         assert len(store.search_text("falcon", top_k=5)) == 2
     with pytest.raises(InvalidArgumentError, match=r"'english'.*'german'"):
         MemoryLexicalVectorStore.load(tmp_path / "store", tokenizer="german")
+    with pytest.raises(InvalidArgumentError, match=r"'english'.*'german'"):
+        asyncio.run(MemoryLexicalVectorStore.aload(tmp_path / "store", tokenizer="german"))
     assert len(MemoryVectorStore.load(tmp_path / "store")) == 2
     assert store.index_texts(tokenizer="ascii") == 2
     assert store.search_text("flying", top_k=5) == []

@@ -321,6 +321,17 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
         store._fill(saved.batch, text if same else None)
         return store
 
+    @classmethod
+    async def aload(
+        cls: type[LexicalT],
+        path: str | os.PathLike[str],
+        *,
+        tokenizer: AnyTokenizer | str | None = None,
+        quantization: Literal["auto", "none", "int8"] = "auto",
+    ) -> LexicalT:
+        """Async twin of `load`."""
+        return await asyncio.to_thread(cls.load, path, tokenizer=tokenizer, quantization=quantization)
+
     def _fill(self, batch: RecordBatch, text: SavedText | None) -> None:
         """Take over what a file holds; without columns the texts are analysed."""
         if text is None or not len(batch):
