@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 STATE_KEY: Final = "agora_retrieval"
 """The key of the workflow's store under which a turn's retrieval lives, as plain JSON."""
 
-_RUN_KEY: Final = "agora_run"
 _TOOL_CALLS: Final = "current_tool_calls"
 
 
@@ -43,9 +42,10 @@ class InjectingFunctionAgent(FunctionAgent):
     The filter is derived and the passages are fetched in one step, whose result is kept in `ctx.store`. So the model
     calls of a turn, and a context that was saved, loaded in another process and resumed, see the same passages and do
     not retrieve again: nor does a turn that failed and is run again on its context with the same message by the same
-    actor. What was retrieved for one actor is shown to no other, unless that one resumes the very run that waits for
-    an answer. A turn that ended leaves nothing to the next. The agents of an AgentWorkflow retrieve each for itself, by
-    its own filter. The retrieval appears in the stream and among the turn's tool calls; the model sees the block only.
+    actor. What was retrieved for one actor is shown to no other: where another takes a turn up, for instance to answer
+    what it waits for, that one's filter is derived and the passages are fetched anew. A turn that ended leaves nothing
+    to the next. The agents of an AgentWorkflow retrieve each for itself, by its own filter. The retrieval appears in
+    the stream and among the turn's tool calls; the model sees the block only.
 
     Args:
         retriever: any core retriever.
@@ -114,23 +114,16 @@ class InjectingFunctionAgent(FunctionAgent):
             await ctx.store.set(STATE_KEY, None)
         return output
 
-    async def _init_context(self, ctx: Context, ev: Any) -> None:
-        """Mark a new run, so that what an earlier one left is told from what this one retrieved."""
-        await super()._init_context(ctx, ev)
-        await ctx.store.set(_RUN_KEY, uuid.uuid4().hex)
-
     async def _retrieved(self, ctx: AgentContext, llm_input: list[ChatMessage]) -> list[dict[str, Any]]:
         query = await ctx.store.get("user_msg_str", default=None) or last_user_text(llm_input)
         turn: dict[str, Any] = await ctx.store.get(STATE_KEY, default=None) or {}
         calls = list(await ctx.store.get(_TOOL_CALLS, default=None) or [])
-        run = await ctx.store.get(_RUN_KEY, default=None)
         kept = turn.get(self.name)
         asker = _Asker(read_actor(self._actor), self._hook)
         if kept is not None and kept["query"] == query and _goes_on(kept, calls):
             result: list[dict[str, Any]] = kept["passages"]
-            # A run that waited for somebody goes on, whoever answers. A new one has to be the same actor's; where the
-            # workflow around this agent is another's, each model call counts as new.
-            if (run is not None and kept.get("run") == run) or kept.get("asker") == await self._identity(asker):
+            # Who asks decides, no mark of a run: LlamaIndex takes up a cancelled run's step within the next one.
+            if kept.get("asker") == await self._identity(asker):
                 return result
         messages = llm_input if last_user_text(llm_input) == query else [*llm_input, _user(query)]
         found = await self._inject.aretrieve(messages, actor=UNSET if asker.actor is UNSET else asker)
@@ -142,7 +135,7 @@ class InjectingFunctionAgent(FunctionAgent):
         calls = [item for item in calls if stale is None or item.tool_id != stale]
         await ctx.store.set(_TOOL_CALLS, calls if event is None else [*calls, event])
         mine = {"query": query, "passages": passages, "call_id": None if event is None else event.tool_id}
-        mine |= {"run": run, "asker": await self._identity(asker)}
+        mine["asker"] = await self._identity(asker)
         await ctx.store.set(STATE_KEY, {**turn, self.name: mine})
         if event is not None:
             ctx.write_event_to_stream(event)

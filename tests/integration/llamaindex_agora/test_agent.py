@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ToolCallResult
+from llama_index.core.base.llms.types import ChatResponse
+from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import Context
 from workflows.errors import WorkflowCancelledByUser
@@ -18,7 +20,7 @@ from agora_core.errors import InvalidFilterError
 from agora_core.testing import in_memory_retriever
 from llamaindex_agora import InjectingFunctionAgent
 from llamaindex_agora.agent import STATE_KEY
-from tests.integration.llamaindex_agora.scripted import llm, tenants
+from tests.integration.llamaindex_agora.scripted import ScriptedLLM, llm, tenants
 
 pytestmark = [
     # LlamaIndex says this of its own memory whenever a context is used again.
@@ -163,6 +165,59 @@ async def test_what_a_failed_turn_retrieved_is_shown_to_no_other_actor(
         assert "at B" in model.system(call)
         assert "at A" not in model.system(call)
     assert retriever.asked[:2] == [{"tenant": "a"}, {"tenant": "b"}]
+
+
+class HangingOnce(ScriptedLLM):
+    """Its first call never answers."""
+
+    _called: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
+
+    async def achat_with_tools(self, *args: Any, **kwargs: Any) -> ChatResponse:
+        answer = self._next(kwargs["chat_history"])
+        if not self._called.is_set():
+            self._called.set()
+            await asyncio.Event().wait()
+        return answer
+
+
+@pytest.mark.parametrize("second", ["paid leave", "something else"])
+@pytest.mark.parametrize("around", [False, True])
+async def test_a_model_call_that_was_cancelled_is_taken_up_for_no_other_actor(around: bool, second: str) -> None:
+    """A mark of the run in place of who asks: a cancelled step is run again before the next run is marked."""
+    model, retriever = HangingOnce(), tenants()
+    options = {"name": "agent", "description": "helps", "streaming": False}
+    made = agent(model, retriever, retrieval_filter=own_tenant, actor=ACTOR, **options)
+    workflow: Any = AgentWorkflow(agents=[made]) if around else made
+    context = Context(workflow)
+    ACTOR.set("a")
+    handler = workflow.run("paid leave", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    await model._called.wait()
+    await handler.cancel_run()
+    with contextlib.suppress(asyncio.CancelledError, WorkflowCancelledByUser):
+        await handler
+    assert "at A" in model.system(0)
+    ACTOR.set("b")
+    # LlamaIndex does not keep its own memory where a run was cancelled.
+    await context.store.set("memory", ChatMemoryBuffer.from_defaults())
+    await workflow.run(second, ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    assert len(model.seen) > 1
+    assert all("at B" in model.system(call) and "at A" not in model.system(call) for call in range(1, len(model.seen)))
+
+
+async def test_a_workflow_on_the_context_of_an_agent_that_failed_alone_shows_nothing_of_it() -> None:
+    """The same kind: a workflow around the agent marks no run, so that the mark of the failed one still stands."""
+    model, retriever = llm(RuntimeError("down"), "done"), tenants()
+    made = agent(model, retriever, name="agent", description="helps", retrieval_filter=own_tenant, actor=ACTOR)
+    context = Context(made)
+    ACTOR.set("a")
+    with pytest.raises(RuntimeError, match="down"):
+        await made.run("paid leave", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    ACTOR.set("b")
+    workflow = AgentWorkflow(agents=[made])
+    moved = Context.from_dict(workflow, context.to_dict())
+    await workflow.run("paid leave", ctx=moved, memory=ChatMemoryBuffer.from_defaults())
+    assert "at B" in model.system()
+    assert "at A" not in model.system()
 
 
 async def test_a_turn_that_ran_out_of_steps_leaves_nothing_to_the_next() -> None:
