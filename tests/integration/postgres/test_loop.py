@@ -16,7 +16,7 @@ STALL = 0.15
 
 
 async def longest_stall(work: Awaitable[Any]) -> float:
-    """Run `work` and return the longest time for which nothing else could run, the best of what a noisy host allows."""
+    """Run `work` and return the longest time for which nothing else could run."""
     task = asyncio.ensure_future(work)
     worst, last = 0.0, time.monotonic()
     while not task.done():
@@ -27,17 +27,26 @@ async def longest_stall(work: Awaitable[Any]) -> float:
     return worst
 
 
-async def test_writes_of_many_records_leave_the_loop_free(make_store: Any) -> None:
-    store = make_store(index=None, dimension=384, lexical=True)
+async def stalls(store: Any) -> dict[str, float]:
+    """Return the longest stall of each call, on a store that is empty."""
     vectors = np.random.default_rng(0).standard_normal((6_000, 384), dtype=np.float32)
     records = [VectorRecord(f"d{n // 10}#{n % 10}", f"text {n}", vectors[n], None, {"n": n}) for n in range(6_000)]
     await store.acount()
-    stalls = {
+    return {
         "upsert": await longest_stall(store.aupsert(records[:5_000])),
         "again": await longest_stall(store.aupsert(records[:5_000])),
         "stream": await longest_stall(store.aupsert(iter(records))),
         "replace": await longest_stall(store.areplace_documents([f"d{n}" for n in range(600)], records)),
         "get": await longest_stall(store.aget([record.id for record in records[:2_000]])),
     }
-    print({name: round(seconds, 3) for name, seconds in stalls.items()})
-    assert max(stalls.values()) < STALL, stalls
+
+
+async def test_writes_of_many_records_leave_the_loop_free(make_store: Any) -> None:
+    best: dict[str, float] = {}
+    # Of three runs the best: work that holds the loop holds it in each, and a busy machine does not.
+    for _ in range(3):
+        found = await stalls(make_store(index=None, dimension=384, lexical=True))
+        best = {name: min(seconds, best.get(name, seconds)) for name, seconds in found.items()}
+        if max(best.values()) < STALL:
+            return
+    raise AssertionError(best)
