@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import numpy as np
+import psycopg
 
 from agora_core import VectorRecord
+from agora_core.stores.postgres.session import Copy, Work, aexecute
 
 STALL = 0.15
 """Seconds. The target is 0.02 on a quiet machine; what is prevented stood at 0.36 and more."""
@@ -50,3 +53,20 @@ async def test_writes_of_many_records_leave_the_loop_free(make_store: Any) -> No
         if max(best.values()) < STALL:
             return
     raise AssertionError(best)
+
+
+async def test_what_takes_long_is_computed_beside_the_loop(pg_conninfo: str) -> None:
+    """Seen by the thread and not by the clock: pieces may be too small for a clock to tell."""
+    threads: set[int] = set()
+
+    def pieces() -> Iterator[bytes]:
+        for n in range(3):
+            threads.add(threading.get_ident())
+            yield f"{n}\n".encode()
+
+    async with await psycopg.AsyncConnection.connect(pg_conninfo) as connection, connection.cursor() as cursor:
+        await cursor.execute("CREATE TEMPORARY TABLE numbers (n int)")
+        answer = await aexecute(cursor, Copy("COPY numbers FROM STDIN", pieces()))
+        assert answer.count == 3
+        threads.add(await aexecute(cursor, Work(threading.get_ident)))
+    assert threading.get_ident() not in threads
