@@ -261,10 +261,12 @@ def test_a_poisoned_record_neither_breaks_nor_steers_a_query(colour: str, blob: 
 
 def test_an_image_of_ones_own_comes_back_without_its_path() -> None:
     view = AgoraVectorStore(MemoryVectorStore())
-    view.add([ImageNode(id_="i", text="caption", image_path="/tmp/i.png", image_url="http://x/i", embedding=[1.0])])
+    view.add(
+        [ImageNode(id_="i", text="caption", image_path="i.png", image_url="https://example.com/i", embedding=[1.0])]
+    )
     (found,) = view.get_nodes(["i"])
     assert isinstance(found, ImageNode)
-    assert (found.image_url, found.image_path) == ("http://x/i", None)
+    assert (found.image_url, found.image_path) == ("https://example.com/i", None)
 
 
 # ---------------------------------------------------------------- what is nearly JSON
