@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from agora_core.fusion import Fusion, fuse
 from agora_core.records import Passage, document_id_of
 from agora_core.steps import Steps
-from agora_core.validation import check_top_k
+from agora_core.validation import check_min_score, check_top_k
 
 _FIRST_FACTOR: Final = 4
 _GROWTH: Final = 4
@@ -25,17 +26,23 @@ def check_per_document(value: Any) -> int | None:
 
 def cut_per_document(passages: Iterable[Passage], per_document: int | None, top_k: int | None = None) -> list[Passage]:
     """Return the first `top_k` of the passages, at most `per_document` of each document, in their order."""
-    kept: list[Passage] = []
+    ranked = list(passages)
+    if per_document is None:
+        return ranked[:top_k]
+    return [ranked[place] for place in places_per_document((one.id for one in ranked), per_document, top_k)]
+
+
+def places_per_document(ids: Iterable[str], per_document: int, top_k: int | None = None) -> list[int]:
+    """Return the first `top_k` places in a ranking, given by its ids, at most `per_document` of each document."""
+    kept: list[int] = []
     counts: Counter[str] = Counter()
-    for passage in passages:
+    for place, key in enumerate(ids):
         if top_k is not None and len(kept) >= top_k:
             break
-        if per_document is not None:
-            document_id = document_id_of(passage.id)
-            if counts[document_id] >= per_document:
-                continue
+        document_id = document_id_of(key)
+        if counts[document_id] < per_document:
             counts[document_id] += 1
-        kept.append(passage)
+            kept.append(place)
     return kept
 
 
@@ -88,3 +95,38 @@ def grow_fused(
         if per_document is None or len(kept) >= top_k or all(len(ranking) < wanted for ranking in rankings):
             return kept
         wanted *= _GROWTH
+
+
+Legs = Callable[[int], Steps[list[list[Passage]]]]
+"""An operation that returns one list per leg, each of at most so many passages."""
+
+
+def prepare_hybrid(
+    *,
+    top_k: int,
+    fetch_top_k: int,
+    k: float,
+    weights: Sequence[float] | None,
+    fusion: Fusion,
+    min_score: float | None,
+    per_document: int | None,
+) -> Callable[[Legs], Steps[list[Passage]]]:
+    """Check the arguments of a `search_hybrid`, and return what makes its answer of the two legs.
+
+    Raises:
+        InvalidArgumentError: an argument is not as `search_hybrid` describes it.
+    """
+    floor, most = check_min_score(min_score), check_per_document(per_document)
+    wanted, fetched = check_top_k(top_k), check_top_k(fetch_top_k, argument="fetch_top_k")
+
+    def fused(rankings: Sequence[Sequence[Passage]], count: int | None) -> list[Passage]:
+        return fuse(rankings, fusion=fusion, k=k, weights=weights, top_k=count)
+
+    # Fused once with nothing: a wrong k, weight or fusion is refused before anything is asked.
+    fused([[], []], None)
+
+    def answer(fetch: Legs) -> Steps[list[Passage]]:
+        found = yield from grow_fused(fetch, fused, top_k=wanted, fetch_top_k=fetched, per_document=most)
+        return [passage for passage in found if floor is None or passage.score >= floor]
+
+    return answer

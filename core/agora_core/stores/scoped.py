@@ -11,7 +11,7 @@ from agora_core.filters import Expression, assert_removal_filter, bound_by, comp
 from agora_core.filters.expressions import And, Leaf
 from agora_core.filters.matching import predicate
 from agora_core.filters.operators import EQUALS
-from agora_core.fusion import Fusion, fuse
+from agora_core.fusion import Fusion
 from agora_core.metadata import MetadataPatch, clone_json, copy_metadata
 from agora_core.protocols import AnyFilter, is_lexical_vector_store
 from agora_core.records import (
@@ -29,12 +29,11 @@ from agora_core.stores.facets import Facets, check_facets, count_facets, most_fr
 from agora_core.stores.fingerprints import Fingerprint, Patched
 from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
 from agora_core.stores.operations import LexicalOperations, OperationStore, Syntax
-from agora_core.stores.per_document import check_per_document, grow_fused
+from agora_core.stores.per_document import check_per_document, prepare_hybrid
 from agora_core.stores.ports import StorePort
 from agora_core.validation import (
     check_id,
     check_ids,
-    check_min_score,
     check_top_k,
     checked_record,
     iterate_records,
@@ -405,23 +404,21 @@ class ScopedLexicalVectorStore(LexicalOperations, ScopedVectorStore):
             method = self._port.method("search_hybrid")
             if all(value is None or method.names(name) for name, value in options.items()):
                 return list((yield from method(query, embedding, **options)))
-        floor, wanted = check_min_score(min_score), check_top_k(top_k)
+        answer = prepare_hybrid(
+            top_k=top_k,
+            fetch_top_k=fetch_top_k,
+            k=k,
+            weights=weights,
+            fusion=fusion,
+            min_score=min_score,
+            per_document=per_document,
+        )
 
         def fetch(count: int) -> Steps[list[list[Passage]]]:
             dense = self._search(embedding, count, filter, None, None)
             return together([dense, self._search_text(query, count, filter, None, None, syntax)])
 
-        def fused(rankings: Sequence[Sequence[Passage]], most: int | None) -> list[Passage]:
-            return fuse(rankings, fusion=fusion, k=k, weights=weights, top_k=most)
-
-        found = yield from grow_fused(
-            fetch,
-            fused,
-            top_k=wanted,
-            fetch_top_k=check_top_k(fetch_top_k, argument="fetch_top_k"),
-            per_document=check_per_document(per_document),
-        )
-        return [passage for passage in found if floor is None or passage.score >= floor]
+        return (yield from answer(fetch))
 
 
 _Pairs = list[tuple[str, VectorRecord]]

@@ -101,6 +101,14 @@ def test_at_most_so_many_of_a_document(make_store: StoreMaker) -> None:
             assert store.search(vector, **options) == cut_per_document(ranking, each, top_k)
     found = store.search_hybrid(query, vector, top_k=9, per_document=1, fetch_top_k=1, fusion="relative_score")
     assert sorted(document_id_of(p.id) for p in found) == [f"doc{n}" for n in range(9)]
+    # A floor is on what the cut leaves, as in a HybridRetriever over two legs: it makes no list any longer.
+    everything = store.scoped(field("none").exists() | ~field("none").exists())
+    legs = HybridRetriever([EmbeddingRetriever(EMBEDDER, store), LexicalRetriever(everything)], fetch_top_k=2)
+    for query in ("alpha beta", "gamma", "eta iota kappa", "zeta"):
+        for floor in (0.0, 0.0164, 0.02, 0.03):
+            options = {"top_k": 3, "per_document": 2, "min_score": floor}
+            expected = legs.retrieve(query, **options)
+            assert store.search_hybrid(query, EMBEDDER.embed([query])[0], fetch_top_k=2, **options) == expected
 
 
 def test_another_tokenizer_is_refused_until_the_texts_are_indexed_with_it(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.filters import FALSE, Expression, compile_filter, scope_of
-from agora_core.fusion import Fusion, fuse
+from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1
 from agora_core.keyword.counting import NOTHING
@@ -24,16 +24,15 @@ from agora_core.keyword.search import Selection
 from agora_core.keyword.text_index import TextIndex
 from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter
-from agora_core.records import Embedding, Passage, document_id_of, indexed_text
+from agora_core.records import Embedding, Passage, indexed_text
 from agora_core.steps import run
 from agora_core.stores.memory.persistence import SavedStore, read_store, write_store
 from agora_core.stores.memory.search import Query
-from agora_core.stores.memory.store import MemoryVectorStore
+from agora_core.stores.memory.store import GROUPED, MemoryVectorStore
 from agora_core.stores.operations import LexicalOperations, Syntax
-from agora_core.stores.per_document import check_per_document, grow_fused
+from agora_core.stores.per_document import check_per_document, places_per_document, prepare_hybrid
 from agora_core.validation import RecordBatch, check_min_score, check_top_k, prepare_embedding
 
-_GROUPED = 16
 _REMEMBERED = 64
 
 LexicalT = TypeVar("LexicalT", bound="MemoryLexicalVectorStore")
@@ -139,11 +138,16 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
     ) -> Callable[[], list[Passage]]:
         parsed = self._parsed(query, syntax)
         vector = Query(prepare_embedding(embedding, dimension=self.dimension))
-        wanted, floor, most = check_top_k(top_k), check_min_score(min_score), check_per_document(per_document)
-        fetched = check_top_k(fetch_top_k, argument="fetch_top_k")
+        answer = prepare_hybrid(
+            top_k=top_k,
+            fetch_top_k=fetch_top_k,
+            k=k,
+            weights=weights,
+            fusion=fusion,
+            min_score=min_score,
+            per_document=per_document,
+        )
         expression = None if filter is None else compile_filter(filter)
-        # Fused once with nothing: a wrong k, weight or fusion is refused before anything is searched.
-        fuse([[], []], fusion=fusion, k=k, weights=weights)
 
         def fetch(count: int) -> Generator[Any, Any, list[list[Passage]]]:
             yield from ()
@@ -157,14 +161,7 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
                 with self._lock:
                     self._readings.remove(reading)
 
-        def fused(rankings: Sequence[Sequence[Passage]], most: int | None) -> list[Passage]:
-            return fuse(rankings, fusion=fusion, k=k, weights=weights, top_k=most)
-
-        def search() -> list[Passage]:
-            found = run(grow_fused(fetch, fused, top_k=wanted, fetch_top_k=fetched, per_document=most))
-            return [passage for passage in found if floor is None or passage.score >= floor]
-
-        return search
+        return lambda: run(answer(fetch))
 
     def _parsed(self, query: Any, syntax: Syntax | None) -> TextQuery:
         return parse_query(query, self.tokenizer, syntax=self.syntax if syntax is None else syntax)
@@ -179,15 +176,15 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
         bound = None if filter is None else scope_of(filter)
         scope = None if bound is None else self._selected(compile_filter(bound))
         selection = None if filter is None else self._selected(filter)
-        asked = top_k if most is None else top_k * _GROUPED
+        asked = top_k if most is None else top_k * GROUPED
         while True:
             found = self._text.search(query, asked, floor, selection, scope, self._indexed_text)
             # Only the id decides between equal scores, so the row is never compared.
             best = heapq.nsmallest(asked, [(-score, table.ids[row], row) for row, score in found])
             if most is not None:
-                kept = [n for n, _ in _each_document(best, most)][:top_k]
+                kept = places_per_document((key for _, key, _ in best), most, top_k)
                 if len(kept) < top_k and len(found) >= asked:
-                    asked *= _GROUPED
+                    asked *= GROUPED
                     continue
                 best = [best[n] for n in kept]
             return [
@@ -339,15 +336,3 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
             return
         self._followed = partial(self._text.index.fill, text.columns)
         super()._change(batch, [])
-
-
-def _each_document(best: Sequence[tuple[float, str, int]], most: int) -> list[tuple[int, str]]:
-    """Return the places in a ranking that stay when each document may have so many."""
-    counts: dict[str, int] = {}
-    kept = []
-    for place, (_, key, _) in enumerate(best):
-        document_id = document_id_of(key)
-        counts[document_id] = counts.get(document_id, 0) + 1
-        if counts[document_id] <= most:
-            kept.append((place, key))
-    return kept

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
@@ -34,8 +33,8 @@ from agora_core.stores.memory.codes import wants_codes
 from agora_core.stores.memory.persistence import SavedStore, read_store, write_store
 from agora_core.stores.memory.reading import Reading, Selections, cheap_key, compiled_key
 from agora_core.stores.memory.rows import IntArray, RowTable
-from agora_core.stores.memory.search import Query, Ranked, nearest, nearest_many
-from agora_core.stores.per_document import check_per_document
+from agora_core.stores.memory.search import Query, nearest, nearest_many
+from agora_core.stores.per_document import check_per_document, places_per_document
 from agora_core.validation import (
     RecordBatch,
     check_dimension,
@@ -53,7 +52,7 @@ _SCAN_BATCH: Final = 256
 _SWEPT_FROM: Final = 64
 _SWEPT_SHARE: Final = 6
 # A ranking that is cut by document is read to so many times its length at first, and each time that was too short.
-_GROUPED: Final = 16
+GROUPED: Final = 16
 
 StoreT = TypeVar("StoreT", bound="MemoryVectorStore")
 
@@ -154,15 +153,16 @@ class MemoryVectorStore(BaseVectorStore):
             return []
         # Where the first record was written since, and is of another length, this refuses.
         prepare_embedding(query.narrow, dimension=reading.view.matrix.shape[1])
-        asked = top_k if per_document is None else top_k * _GROUPED
+        asked = top_k if per_document is None else top_k * GROUPED
         while True:
             found = nearest(reading.searched, query, asked, reading.rows)
             if per_document is None:
                 return reading.passages(found, floor)
-            kept = _of_each_document(found, reading.view.ids, per_document, top_k)
+            ids = reading.view.ids
+            kept = [found[n] for n in places_per_document((ids[row] for _, row in found), per_document, top_k)]
             if len(kept) == top_k or len(found) < asked or (floor is not None and found[-1][0] < floor):
                 return reading.passages(kept, floor)
-            asked *= _GROUPED
+            asked *= GROUPED
 
     def search_many(
         self,
@@ -625,20 +625,6 @@ class MemoryVectorStore(BaseVectorStore):
     ) -> StoreT:
         """Async twin of `load`."""
         return await asyncio.to_thread(cls.load, path, quantization=quantization)
-
-
-def _of_each_document(found: Ranked, ids: list[str], most: int, top_k: int) -> Ranked:
-    """Return the first `top_k` of a ranking, at most so many of each document."""
-    counts: Counter[str] = Counter()
-    kept: Ranked = []
-    for score, row in found:
-        document_id = document_id_of(ids[row])
-        if counts[document_id] < most:
-            counts[document_id] += 1
-            kept.append((score, row))
-            if len(kept) == top_k:
-                break
-    return kept
 
 
 def _predicate(within: AnyFilter | None) -> Predicate | None:

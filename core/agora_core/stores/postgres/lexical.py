@@ -8,7 +8,7 @@ from typing import Any
 
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import FALSE, Expression
-from agora_core.fusion import Fusion, fuse
+from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.querying import check_syntax, parse_query
@@ -17,7 +17,7 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
 from agora_core.steps import Steps
 from agora_core.stores.operations import LexicalOperations, Syntax
-from agora_core.stores.per_document import check_per_document, grow, grow_fused
+from agora_core.stores.per_document import check_per_document, grow, prepare_hybrid
 from agora_core.stores.postgres import text_search
 from agora_core.stores.postgres.connections import Operation, Source
 from agora_core.stores.postgres.layout import check_identifier
@@ -260,15 +260,16 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
     ) -> Operation:
         asked = self._asked(query, syntax)
         vector = prepare_embedding(embedding, dimension=self.dimension)
-        most, floor, bound = check_top_k(top_k), check_min_score(min_score), check_per_document(per_document)
-        fetched = check_top_k(fetch_top_k, argument="fetch_top_k")
+        answer = prepare_hybrid(
+            top_k=top_k,
+            fetch_top_k=fetch_top_k,
+            k=k,
+            weights=weights,
+            fusion=fusion,
+            min_score=min_score,
+            per_document=per_document,
+        )
         expression = expression_of(filter)
-
-        def fused(rankings: Sequence[Sequence[Passage]], count: int | None) -> list[Passage]:
-            return fuse(rankings, fusion=fusion, k=k, weights=weights, top_k=count)
-
-        # Fused once with nothing: a wrong k or weight is refused before anything is asked.
-        fused([[], []], 1)
 
         def steps() -> Steps[list[Passage]]:
             if expression == FALSE:
@@ -281,8 +282,7 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
                 lexical = yield from self._texts_found(target, asked, expression, count, None, None)
                 return [[passage(row) for row in dense], lexical]
 
-            found = yield from grow_fused(fetch, fused, top_k=most, fetch_top_k=fetched, per_document=bound)
-            return [one for one in found if floor is None or one.score >= floor]
+            return (yield from answer(fetch))
 
         return Operation(steps)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agora_core.filters import scope_of
-from agora_core.fusion import Fusion, fuse
+from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.querying import TextQuery, check_syntax, parse_query
@@ -17,7 +17,7 @@ from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
 from agora_core.steps import Steps, together
 from agora_core.stores.operations import LexicalOperations, Syntax
-from agora_core.stores.per_document import check_per_document, cut_per_document
+from agora_core.stores.per_document import check_per_document, prepare_hybrid
 from agora_core.stores.qdrant import collection as collections
 from agora_core.stores.qdrant import ranking, sparse
 from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, compile_for_qdrant
@@ -165,30 +165,24 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         syntax: Syntax | None,
     ) -> Steps[list[Passage]]:
         asked, vector = self._asked(query, syntax), prepare_embedding(embedding, dimension=self.dimension)
-        most, scope, compiled = (
-            check_top_k(top_k),
-            _scope(filter, self._settings.local),
-            compile_for_qdrant(filter, local=self._settings.local),
+        answer = prepare_hybrid(
+            top_k=top_k,
+            fetch_top_k=fetch_top_k,
+            k=k,
+            weights=weights,
+            fusion=fusion,
+            min_score=min_score,
+            per_document=per_document,
         )
-        floor, each = check_min_score(min_score), check_per_document(per_document)
-        fetched = max(check_top_k(fetch_top_k, argument="fetch_top_k"), most)
-        # Fused once with nothing: a wrong k, weight or fusion is refused before anything is asked.
-        fuse([[], []], fusion=fusion, k=k, weights=weights)
+        scope = _scope(filter, self._settings.local)
+        compiled = compile_for_qdrant(filter, local=self._settings.local)
 
-        def legs(count: int) -> list[Steps[list[Passage]]]:
+        def fetch(count: int) -> Steps[list[list[Passage]]]:
             dense = ranking.search(self._settings, vector, compiled, count, None)
-            return [dense, self._text(asked, scope, compiled, count, None, None)]
+            return (yield from together([dense, self._text(asked, scope, compiled, count, None, None)]))
 
         def hybrid() -> Steps[list[Passage]]:
-            count = fetched
-            while not compiled.denies:
-                lists = yield from together(legs(count))
-                fused = fuse(lists, fusion=fusion, k=k, weights=weights)
-                kept = [p for p in cut_per_document(fused, each) if floor is None or p.score >= floor][:most]
-                if each is None or len(kept) >= most or all(len(found) < count for found in lists):
-                    return kept
-                count *= 4
-            return []
+            return [] if compiled.denies else (yield from answer(fetch))
 
         return hybrid()
 
