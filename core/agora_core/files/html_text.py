@@ -45,11 +45,7 @@ class _Text(HTMLParser):
             if tag not in _VOID and tag == self._left_out[-1]:
                 self._left_out.append(tag)
             return
-        given = dict(attrs)
-        hidden = (
-            "hidden" in given or given.get("aria-hidden") == "true" or _HIDDEN_STYLE.search(given.get("style") or "")
-        )
-        if (tag in _LEFT_OUT or hidden) and tag not in _VOID:
+        if tag not in _VOID and (tag in _LEFT_OUT or _is_hidden(dict(attrs))):
             self._left_out.append(tag)
             return
         if tag == "pre":

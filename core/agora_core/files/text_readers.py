@@ -49,11 +49,6 @@ def read_text(data: bytes, content_type: str) -> str:
     return decoded(data).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_html(data: bytes, content_type: str) -> str:
-    """Return the readable text of a page; see `html_to_text`."""
-    return html_to_text(decoded(data))
-
-
 def read_json(data: bytes, content_type: str) -> str:
     """Return a list of objects as one object a line; any other JSON, or what is none, as it stands."""
     text = read_text(data, content_type)

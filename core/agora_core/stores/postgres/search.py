@@ -237,15 +237,6 @@ def zero_vectors(target: Target, filter: Expression | None, top_k: int) -> State
     return rendered(query, condition.parameters, {"k": top_k})
 
 
-def both_legs(dense: Statement, lexical: Statement) -> Statement:
-    """Return one statement for a vector search and a text search: rows of leg 0 or 1, n, id and so on, in any order."""
-    query = sql.SQL(
-        "SELECT 0 AS leg, n, id, text, source, metadata, score FROM ({}) AS dense "
-        "UNION ALL SELECT 1, NULL, id, text, source, metadata, score FROM ({}) AS lexical"
-    ).format(Raw(dense.text), Raw(lexical.text))
-    return rendered(query, dict(dense.parameters), dict(lexical.parameters))
-
-
 class Breadth(NamedTuple):
     """How much a filter lets through: the share of matching rows, and the rows of the table, as estimated."""
 
