@@ -9,10 +9,11 @@ from agora_core.corpus.report import SyncReport
 from agora_core.embedding import EmbedderPort
 from agora_core.errors import InvalidArgumentError
 from agora_core.events import watching
+from agora_core.filters.literals import json_equal
 from agora_core.protocols import EmbeddingProvider, VectorStore
 from agora_core.records import VectorRecord, document_id_of, indexed_text
 from agora_core.steps import Steps, arun, run
-from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
+from agora_core.stores.fingerprints import Fingerprint, record_fingerprint
 from agora_core.stores.ports import Reader, StorePort
 from agora_core.validation import check_top_k
 
@@ -70,7 +71,7 @@ class _Move:
                 gone.append(there.id)
                 there = yield from target.next()
             same = there if there is not None and there.id == record.id else None
-            waiting.append((record, None if same is None else _row(same)))
+            waiting.append((record, None if same is None else record_fingerprint(same)))
             if same is not None:
                 there = yield from target.next()
             if len(waiting) >= self._size:
@@ -89,10 +90,10 @@ class _Move:
     def _write(self, pairs: list[tuple[VectorRecord, Fingerprint | None]]) -> Steps[None]:
         fresh, relabelled = [], []
         for record, there in pairs:
-            here = _row(record)
+            here = record_fingerprint(record)
             if there is None or (there.embedded, there.text) != (here.embedded, here.text):
                 fresh.append(record)
-            elif (there.source, there.metadata or {}) != (here.source, here.metadata or {}):
+            elif there.source != here.source or not json_equal(there.metadata or {}, here.metadata or {}):
                 relabelled.append(record)
                 self._note(record.id, "relabelled")
             else:
@@ -135,10 +136,6 @@ class _Ordered:
         if not self._page:
             self._page = list(reversed((yield from self._reader.page())))
         return self._page.pop() if self._page else None
-
-
-def _row(record: VectorRecord) -> Fingerprint:
-    return fingerprint_of(record.id, record.text, record.context, record.source, record.metadata, digests=True)
 
 
 def _with_vector(record: VectorRecord, vector: Any) -> VectorRecord:

@@ -31,7 +31,7 @@ from agora_core.ingestion_plan import KeywordPort
 from agora_core.protocols import AnyFilter, EmbeddingProvider, VectorStore
 from agora_core.records import ChunkRecord, IngestDocument, VectorRecord, document_id_of
 from agora_core.steps import Steps, arun, run
-from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
+from agora_core.stores.fingerprints import Fingerprint, record_fingerprint
 from agora_core.stores.ports import StorePort
 from agora_core.validation import check_top_k
 
@@ -295,7 +295,7 @@ class _Sync:
             reader = self._store.reader()
             while page := (yield from reader.page()):
                 for one in page:
-                    row = fingerprint_of(one.id, one.text, one.context, one.source, one.metadata, digests=True)
+                    row = record_fingerprint(one)
                     self._scanned.setdefault(document_id_of(one.id), []).append(row)
         return {key: self._scanned.get(key, []) for key in keys}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agora_core.filters.literals import json_equal
 from agora_core.metadata import UNSET
-from agora_core.records import Metadata, indexed_text
+from agora_core.records import Metadata, VectorRecord, indexed_text
 
 
 class Fingerprint(NamedTuple):
@@ -44,6 +44,11 @@ def fingerprint_of(
         return Fingerprint(key, None, None, source, metadata)
     shown = digest(text)
     return Fingerprint(key, digest(indexed_text(text, context)) if context else shown, shown, source, metadata)
+
+
+def record_fingerprint(record: VectorRecord) -> Fingerprint:
+    """Return the fingerprint of a record, with its digests."""
+    return fingerprint_of(record.id, record.text, record.context, record.source, record.metadata, digests=True)
 
 
 def is_effective(patch: Mapping[str, Any], metadata: Metadata | None) -> bool:
