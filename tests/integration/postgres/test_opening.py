@@ -176,7 +176,10 @@ def test_an_embedded_server_keeps_its_folder(short_folder: Path) -> None:
 
 
 def killed(pid: int) -> None:
+    """Kill a server and wait for its children too: a backend may answer for a moment after its postmaster."""
+    children = psutil.Process(pid).children(recursive=True)
     os.kill(pid, signal.SIGKILL)
+    psutil.wait_procs(children, timeout=60)
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.05)
 
