@@ -51,6 +51,7 @@ class TestEngine(_OnQdrant):
 
 
 class TestRest(_OnQdrant):
+    shares_filled_store = True
     _server: ClassVar[RestServer]
 
     @pytest.fixture(scope="class", autouse=True)

@@ -1,4 +1,4 @@
-"""Where operations run: one executor for both colours, over pools it opens itself or over what it was handed.
+"""Where operations run: one executor for sync and async calls, over pools it opens itself or over what it was handed.
 
 Nothing is connected before the first operation and nothing is held after it. Connections are used in autocommit: a read
 is one statement, a write is a transaction. No statement is prepared, so that plans see their values and pgbouncer may
@@ -33,7 +33,7 @@ from agora_core.stores.postgres.session import Phase
 T = TypeVar("T")
 
 Source = Union[str, ConnectionPool[Any], AsyncConnectionPool[Any], "Connection[Any]", "AsyncConnection[Any]"]
-"""A connection string, or an open or unopened pool, or one connection, of either colour."""
+"""A connection string, or an open or unopened pool, or one connection, sync or async."""
 
 _MOST_ATTEMPTS: Final = 8
 _FIRST_PAUSE: Final = 0.01

@@ -128,7 +128,7 @@ class QdrantConnection:
                 "give two of a kind"
             )
         if local:
-            # Two local clients never share their data, so both colours use the one that has a lock: the sync one.
+            # Two local clients never share their data, so all calls use the one that has a lock: the sync one.
             self._given_async = None
         return False
 

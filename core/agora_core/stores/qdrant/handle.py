@@ -55,7 +55,7 @@ class QdrantCollection(OperationStore):
 
         Args:
             client: a `QdrantClient`, a URL, a folder for local mode, or `":memory:"`.
-            async_client: serves the async methods; may stand alone. In local mode a sync client serves both colours.
+            async_client: serves the async methods; may stand alone. In local mode a sync client serves both.
             collection: the name of the collection.
             dimension: the length of embeddings.
             metric: `cosine`, `l2` or `inner`.

@@ -6,7 +6,7 @@ class TestMyStore(VectorStoreContract):
         return MyStore(dimension=dimension, metric=metric)
 ```
 
-Every test runs in both colours. A store that lacks an optional method names it in `lacks`, with the reason.
+Every test runs sync and async. A store that lacks an optional method names it in `lacks`, with the reason.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from agora_core.errors import (
 from agora_core.filters import all_of, field, not_
 from agora_core.metadata import UNSET, apply_metadata_patch
 from agora_core.testing.contract.base import Caller, ContractBase, record
+from agora_core.testing.examples import METADATA_EXAMPLES
 
 
 class ChangingLaws(ContractBase):
@@ -60,14 +61,13 @@ class ChangingLaws(ContractBase):
         ],
         ids=str,
     )
-    def test_unbounded_removal_is_refused(self, store: Caller, filter: Any, reason: str) -> None:
+    def test_unbounded_removal_is_refused(self, filled: Caller, filter: Any, reason: str) -> None:
         """A removal that a record without metadata would satisfy is refused, and removes nothing."""
         self.need("remove_where", "count")
-        store.upsert([record("a", metadata={"k": 2}), record("b")])
         with pytest.raises(UnsafeRemovalError) as caught:
-            store.remove_where(filter)
+            filled.remove_where(filter)
         assert caught.value.reason == reason
-        assert store.count() == 2
+        assert filled.count() == len(METADATA_EXAMPLES)
 
     def test_replace_documents(self, store: Caller) -> None:
         """Old chunks go, new ones come; a shrunken document leaves no tail, other documents stay."""
@@ -112,17 +112,15 @@ class ChangingLaws(ContractBase):
         self.fails(lambda: store.update_metadata("a", {"k": {1}}), InvalidMetadataError)
         self.fails(lambda: store.update_metadata("a", [("k", 1)]), ValueError)
 
-    @pytest.mark.parametrize(
-        "key", ["", "a.b", "a b", "it's", '"', "\\", "%s", "a[0]", "__proto__", "é", "😀", "$set", "a,b"]
-    )
-    def test_patch_keys_are_literal(self, store: Caller, key: str) -> None:
+    def test_patch_keys_are_literal(self, store: Caller) -> None:
         """Every key is patched, matched and deleted as it stands."""
         self.need("update_metadata", "count", "get")
         store.upsert([record("a", metadata={"a": {"b": 0}, "other": 1})])
-        assert store.update_metadata("a", {key: ["x"]}) == 1
-        assert store.count({key: "x"}) == 0
-        assert store.count({key: ["x"]}) == 1
-        assert store.count({"a": {"b": 0}, "other": 1}) == 1
-        assert store.update_metadata("a", {key: None}) == 1
-        assert store.get(["a"])[0].metadata == {"a": {"b": 0}, "other": 1}
-        assert store.count({key: ["x"]}) == 0
+        for key in ["", "a.b", "a b", "it's", '"', "\\", "%s", "a[0]", "__proto__", "é", "😀", "$set", "a,b"]:
+            assert store.update_metadata("a", {key: ["x"]}) == 1
+            assert store.count({key: "x"}) == 0, key
+            assert store.count({key: ["x"]}) == 1, key
+            assert store.count({"a": {"b": 0}, "other": 1}) == 1, key
+            assert store.update_metadata("a", {key: None}) == 1
+            assert store.get(["a"])[0].metadata == {"a": {"b": 0}, "other": 1}
+            assert store.count({key: ["x"]}) == 0, key

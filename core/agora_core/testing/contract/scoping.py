@@ -104,13 +104,13 @@ class ScopingLaws(ContractBase):
         self.fails(lambda: view.upsert([record("s#0")]), ScopeViolationError)
         assert store.count() == 1
 
-    def test_errors_have_one_root(self, store: Caller) -> None:
+    def test_errors_have_one_root(self, filled: Caller) -> None:
         """Everything the store refuses is an `AgoraError`."""
         for call in (
-            lambda: store.search([1, 0, 0], top_k=0),
-            lambda: store.search([1], top_k=1),
-            lambda: store.search([1, 0, 0], top_k=1, filter=3),
-            lambda: store.upsert([record("")]),
+            lambda: filled.search([1, 0, 0], top_k=0),
+            lambda: filled.search([1], top_k=1),
+            lambda: filled.search([1, 0, 0], top_k=1, filter=3),
+            lambda: filled.upsert([record("")]),
         ):
             self.fails(call, AgoraError)
 
