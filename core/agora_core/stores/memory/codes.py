@@ -34,8 +34,8 @@ _BLOCK: Final = 2048
 _GATHERED_SHARE: Final = 0.4
 _LEVELS: Final = 127
 _SMALLEST_SCALE: Final = np.float32(1e-30)
-# What float32 arithmetic may add to a residual, relative to it and to the vector.
-_RESIDUAL_ROUNDING: Final = (1.0 + 1e-3, 1e-6)
+# What float32 arithmetic may add to a residual, relative to the largest number of its vector.
+_RESIDUAL_ROUNDING: Final = 1e-6
 # Lower bounds are compared by the maxima of groups of this many rows, where there are groups enough.
 _GROUP: Final = 64
 _REFINED_FROM: Final = 64
@@ -83,21 +83,24 @@ def _simsimd() -> Any:
 
 
 def encode(vectors: Float32Array) -> tuple[Int8Array, Float32Array, Float32Array]:
-    """Return codes, scales and errors of `vectors`, shape (n, d), whose norms float32 can square."""
+    """Return codes, scales and errors of `vectors`, shape (n, d), of any size.
+
+    What is left out is measured in units of the scale, so that no square of it leaves what float32 holds.
+    """
+    dimension = vectors.shape[1]
     peaks = np.maximum(vectors.max(axis=1), -vectors.min(axis=1))
     scales = peaks * np.float32(1.0 / _LEVELS)
-    # A scale that float32 holds only in part, or not at all, is not divided by.
-    scales[scales < _SMALLEST_SCALE] = 1.0
+    small = scales < _SMALLEST_SCALE
+    scales[small] = 1.0
     # At most 127 and a rounding, so no code leaves its range.
-    rounded = vectors * (np.float32(1.0) / scales)[:, None]
-    np.rint(rounded, out=rounded)
+    residuals = vectors * (np.float32(1.0) / scales)[:, None]
+    rounded = np.rint(residuals)
     codes = rounded.astype(np.int8)
-    rounded *= scales[:, None]
-    np.subtract(vectors, rounded, out=rounded)
-    lost, rounding = _RESIDUAL_ROUNDING
-    # The length of a vector is at most its peak times the root of its dimension.
-    whole = peaks * np.float32(vectors.shape[1] ** 0.5 * rounding)
-    errors = np.sqrt(np.vecdot(rounded, rounded)) * np.float32(lost) + whole
+    residuals -= rounded
+    lengths = np.sqrt(np.vecdot(residuals, residuals)) * np.float32(1.0 + 1e-4 + dimension * 2.0**-24)
+    errors = scales * (lengths + np.float32(dimension**0.5 * _LEVELS * _RESIDUAL_ROUNDING))
+    # A scale that float32 holds only in part is not divided by: the codes are 0, and the error is all there is.
+    errors[small] = peaks[small] * np.float32(dimension**0.5 * 1.001) + np.float32(1e-37)
     return codes, scales, errors
 
 
@@ -105,6 +108,7 @@ def candidates(
     view: CodesView,
     queries: Float32Array,
     norms: Sequence[float],
+    margins: Sequence[float],
     *,
     wanted: int,
     count: int,
@@ -119,6 +123,7 @@ def candidates(
         view: the codes.
         queries: shape (m, d), as they are multiplied.
         norms: their norms.
+        margins: how far apart two scores of one query must lie for float32 and float64 arithmetic to tell them apart.
         wanted: how many are looked for; not more than there are rows.
         count: the number of rows of the table.
         dead: rows to leave out, where `rows` is None.
@@ -133,7 +138,8 @@ def candidates(
     if offsets is not None:
         subtracted = offsets[:count] if rows is None else offsets.take(rows)
     found = []
-    for scores, norm, scale, error in zip(table, norms, query_scales.tolist(), query_errors.tolist(), strict=True):
+    sizes = zip(norms, margins, query_scales.tolist(), query_errors.tolist(), strict=True)
+    for scores, (norm, margin, scale, error) in zip(table, sizes, strict=True):
         # In units of the query's scale, which spares a pass.
         scores *= scales
         if subtracted is not None:
@@ -142,14 +148,11 @@ def candidates(
         unit = scale if subtracted is None else 1.0
         if rows is None and len(dead):
             scores[dead] = -np.inf
-        # Of float32 arithmetic on numbers of this size, some roundings.
-        slack = 1e-6 * largest_norm * (norm + (0.0 if subtracted is None else largest_norm)) + 1e-36
-        shared = largest_norm * error + slack
+        shared = largest_norm * error + margin
         kth = kth_largest(scores, wanted)
         # A first cut by the widest bound of all, and where that leaves many, a second by the bounds of the rows.
-        threshold = kth - 2 * (view.largest_error * (norm + error) + shared) / unit if unit > 0 else -np.inf
-        kept = np.flatnonzero(scores >= threshold)
-        if len(kept) > _REFINED_FROM + 4 * wanted and unit > 0:
+        kept = np.flatnonzero(scores >= kth - 2 * (view.largest_error * (norm + error) + shared) / unit)
+        if len(kept) > _REFINED_FROM + 4 * wanted:
             places = kept if rows is None else rows[kept]
             kept = kept[_within(scores[kept], view.errors[places] * ((norm + error) / unit), wanted, shared / unit)]
         found.append(kept if rows is None else rows[kept])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from agora_core.similarity import METRICS, Float64Array, exact_norm
 from agora_core.stores.memory.codes import CodesView, candidates, kth_largest
-from agora_core.stores.memory.rows import LARGE_NORM, IntArray, TableView
+from agora_core.stores.memory.rows import LARGE_NORM, SMALL_NORM, IntArray, TableView
 from agora_core.validation import Float32Array
 
 # 256 rows of 384 float32 stay in the second-level cache while they are multiplied.
@@ -77,22 +78,23 @@ def nearest_many(view: TableView, queries: Sequence[Query], top_k: int, rows: In
         for first in range(0, len(queries), step):
             some = queries[first : first + step]
             for query, possible in zip(some, _possible(view, view.codes, some, wanted, rows), strict=True):
-                narrowed = possible if len(possible) <= _NARROWED_SHARE * live else rows
-                found.append(_settled(view, query, top_k, wanted, narrowed))
+                chosen = possible if len(possible) <= _NARROWED_SHARE * live else rows
+                found.append(_settled(view, query, top_k, wanted, chosen))
         return found
-    units = np.stack([_unit(view, query) for query in queries])
     for first in range(0, len(queries), step):
-        table = _scores(view, units[first : first + step], rows)
-        for query, scores in zip(queries[first : first + step], table, strict=True):
-            doubtful = _in_doubt(scores, wanted, _margin(view, query), rows)
-            found.append(_ranked(view, query, top_k, doubtful))
+        some = queries[first : first + step]
+        narrowed = [_narrowed(view, query) for query in some]
+        table = _scores(view, np.stack([vector for vector, _ in narrowed]), rows)
+        for query, (_, norm), scores in zip(some, narrowed, table, strict=True):
+            found.append(_ranked(view, query, top_k, _in_doubt(scores, wanted, _margin(view, norm), rows)))
     return found
 
 
 def _settled(view: TableView, query: Query, top_k: int, wanted: int, rows: IntArray | None) -> Ranked:
     """Rank by a float32 pass and an exact one, where there are so many rows that the former pays."""
     if rows is None or len(rows) > max(_DIRECT, 2 * wanted):
-        rows = _in_doubt(_scores(view, _unit(view, query), rows), wanted, _margin(view, query), rows)
+        narrow, norm = _narrowed(view, query)
+        rows = _in_doubt(_scores(view, narrow, rows), wanted, _margin(view, norm), rows)
     return _ranked(view, query, top_k, rows)
 
 
@@ -104,18 +106,18 @@ def _possible(
     view: TableView, codes: CodesView, queries: Sequence[Query], wanted: int, rows: IntArray | None
 ) -> list[IntArray]:
     """Return for each query the rows that an int8 pass cannot exclude from the `wanted` best."""
-    cosine = view.metric == "cosine"
+    narrowed = [_narrowed(view, query) for query in queries]
     return candidates(
         codes,
-        _unit(view, queries[0])[None] if len(queries) == 1 else np.stack([_unit(view, query) for query in queries]),
-        # A query that was brought to length one is that long but for rounding.
-        [1.0 + 1e-6 if cosine else query.norm for query in queries],
+        np.stack([vector for vector, _ in narrowed]),
+        [norm for _, norm in narrowed],
+        [_margin(view, norm) for _, norm in narrowed],
         wanted=wanted,
         count=view.count,
         dead=view.dead,
         rows=rows,
         offsets=view.factors if view.metric == "l2" else None,
-        largest_norm=1.0 + 1e-6 if cosine else view.largest_norm,
+        largest_norm=_largest_norm(view),
     )
 
 
@@ -127,29 +129,47 @@ def _live_rows(view: TableView) -> IntArray:
 
 def _float32_may_fail(view: TableView, query: Query) -> bool:
     # Under cosine the query is brought to length one, which takes a norm that float32 holds.
-    smallest = 1.0 / LARGE_NORM if view.metric == "cosine" else 0.0
-    return view.extreme or query.norm > LARGE_NORM or 0.0 < query.norm < smallest
+    if view.extreme or view.metric == "inner":
+        return view.extreme
+    return query.norm > LARGE_NORM or (view.metric == "cosine" and 0.0 < query.norm < SMALL_NORM)
 
 
-def _unit(view: TableView, query: Query) -> Float32Array:
-    """Return the query of the float32 pass."""
-    return query.narrow * np.float32(1.0 / query.norm) if view.metric == "cosine" and query.norm else query.narrow
+def _narrowed(view: TableView, query: Query) -> tuple[Float32Array, float]:
+    """Return the query of the float32 and the int8 pass, and a bound on its norm."""
+    if view.metric == "cosine" and query.norm:
+        # Of length one but for rounding.
+        return query.narrow * np.float32(1.0 / query.norm), 1.0 + 1e-6
+    if view.metric == "inner" and query.norm:
+        # A power of two changes no order and rounds nothing; so tiny and huge queries are scored like others.
+        exponent = -math.frexp(query.norm)[1]
+        return np.ldexp(query.wide, exponent).astype(np.float32), math.ldexp(query.norm, exponent)
+    return query.narrow, query.norm
 
 
-def _margin(view: TableView, query: Query) -> float:
-    """Return how far apart two scores of the float32 pass must lie to be told apart for sure.
+def _largest_norm(view: TableView) -> float:
+    """Return a bound on the norms of the rows, as the metric scales them."""
+    return 1.0 + 1e-6 if view.metric == "cosine" else view.largest_norm
+
+
+def _margin(view: TableView, norm: float) -> float:
+    """Return how far apart two scores of an approximate pass must lie to be told apart for sure; `norm` is the query's.
 
     A dot product of d terms, summed in any order, is off by at most d * u * |x| * |q| (Higham, Accuracy and Stability
-    of Numerical Algorithms, 3.1). 8 more roundings cover the factors, the query's scaling and the threshold's.
+    of Numerical Algorithms, 3.1). 8 more roundings cover the factors, the query's scaling and the threshold's. Where
+    float32 holds a product only in part, or not at all, 2**-126 is lost of it.
+
+    The order that counts is that of the float64 scores. Under l2 those are coarser than what is compared here where the
+    query is far away: |x - q| is off by 1e-13 of itself (see `similarity`) and some roundings, and half its square by
+    as many of |x - q| ** 2.
     """
     dimension: int = view.matrix.shape[1]
-    largest, norm = view.largest_norm, query.norm
-    error = 2 * (dimension + 8) * 1.01 * _UNIT_ROUNDOFF
-    if view.metric == "cosine":
-        return error
+    largest = _largest_norm(view)
+    roundings = 2 * (dimension + 8) * 1.01
+    lost = roundings * (_UNIT_ROUNDOFF * largest * norm + 2.0**-126)
     if view.metric == "l2":
-        return error * (largest * norm + largest * largest) * 1.01 + 1e-36
-    return error * largest * norm * 1.01 + 1e-36
+        wide = 3e-13 + roundings * 2.0**-52
+        return lost + roundings * _UNIT_ROUNDOFF * largest * largest + wide * (largest + norm) ** 2
+    return lost
 
 
 def _scores(view: TableView, query: npt.NDArray[Any], rows: IntArray | None) -> npt.NDArray[np.float32]:
