@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-scale lint format typecheck bench bench-quality fuzz soak clean
+.PHONY: help demo test test-scale lint format typecheck bench bench-quality fuzz soak docs clean
 
 help:
 	@echo "make demo           the demo: real documents, four retrievers, two frameworks, offline"
@@ -23,6 +23,7 @@ help:
 	@echo "make test-scale     many workers: Ray Data and Dask into Postgres and Qdrant"
 	@echo "make lint           formatting and lint (make format mends what can be mended)"
 	@echo "make typecheck      mypy, strict, tests included"
+	@echo "make docs           the site in site/, every link and anchor checked"
 	@echo "make bench          speed, written to docs/benchmarks.md"
 	@echo "make bench-quality  relevance on collections of your own: DATA=<folder>"
 	@echo "make fuzz           the randomized comparisons for an hour (FUZZ_SECONDS=3600)"
@@ -76,6 +77,15 @@ format: $(VENV)/.installed-dev
 typecheck: $(VENV)/.installed-dev
 	@$(BIN)/python -m mypy
 
+$(VENV)/.installed-docs: $(VENV)/.installed-dev
+	@echo "Installing what the site is built with into $(VENV)."
+	@$(PIP) install --quiet --group docs
+	@touch $@
+
+docs: $(VENV)/.installed-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	@echo "site/index.html"
+
 bench: $(VENV)/.installed-bench
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks $(ARGS) --write docs/benchmarks.md
 
@@ -91,5 +101,5 @@ fuzz: $(VENV)/.installed-dev
 	while [ $$(date +%s) -lt $$end ]; do HYPOTHESIS_PROFILE=fuzz $(PYTEST) -x -q -m fuzz || exit 1; done
 
 clean:
-	@rm -rf .venv .venv-ci dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-ci dist build site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,6 +21,10 @@ class condense_question:  # noqa: N801 # used as a function, with an async twin
     ```
 
     A conversation of one question is not put to the model. What the model raises fails the turn.
+
+    Examples:
+        >>> model = FakeListChatModel(responses=["When may I take my days of leave?"])
+        >>> inject = InjectContext(retriever, query_from=condense_question(model))
     """
 
     def __init__(self, model: BaseChatModel | Runnable[Any, Any], *, prompt: str = CONDENSE_PROMPT) -> None:

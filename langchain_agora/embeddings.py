@@ -15,7 +15,13 @@ from agora_core.records import Embedding
 
 
 class LangChainEmbeddingProvider:
-    """Any LangChain `Embeddings` as an `EmbeddingProvider` of the core. Documents and queries keep their own paths."""
+    """Any LangChain `Embeddings` as an `EmbeddingProvider` of the core. Documents and queries keep their own paths.
+
+    Examples:
+        >>> theirs = AgoraEmbeddings(embedder)  # any embeddings of LangChain's
+        >>> len(LangChainEmbeddingProvider(theirs).embed(["days of leave"])[0])
+        64
+    """
 
     def __init__(self, embeddings: Embeddings) -> None:
         """Stand on `embeddings`, which must have `embed_documents` and `embed_query`."""
@@ -52,7 +58,12 @@ class LangChainEmbeddingProvider:
 
 
 class AgoraEmbeddings(Embeddings):
-    """Any `EmbeddingProvider` of the core wherever LangChain takes `Embeddings`."""
+    """Any `EmbeddingProvider` of the core wherever LangChain takes `Embeddings`.
+
+    Examples:
+        >>> len(AgoraEmbeddings(embedder).embed_query("days of leave"))
+        64
+    """
 
     def __init__(self, provider: EmbeddingProvider) -> None:
         """Stand on any object with `embed` or `aembed`."""

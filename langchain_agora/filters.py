@@ -32,6 +32,10 @@ def to_core_filter(filter: Any) -> AnyFilter:
     Raises:
         InvalidFilterError: the filter is none of the three, or holds an operator that is not known, or one that is
             hidden inside an object to compare with. Nothing is skipped.
+
+    Examples:
+        >>> to_core_filter({"year": {"$gte": 2020}}) == (field("year") >= 2020)
+        True
     """
     if not isinstance(filter, Mapping):
         return compile_filter(filter)

@@ -37,6 +37,11 @@ class InjectContext(Runnable[Any, Any]):
     chain = prompt | InjectContext(retriever, top_k=3) | model
     chain.invoke({"question": "..."}, config={"configurable": {"actor": user}})
     ```
+
+    Examples:
+        >>> chain = InjectContext(retriever, top_k=1) | FakeListChatModel(responses=["30 days [1]."])
+        >>> chain.invoke("How much leave do I get?").content
+        '30 days [1].'
     """
 
     def __init__(

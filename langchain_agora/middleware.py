@@ -63,6 +63,14 @@ class InjectContextMiddleware(AgentMiddleware[InjectContextState, Any, Any]):
     )
     agent.invoke({"messages": [("human", "...")]}, config, context=User(...))
     ```
+
+    Examples:
+        >>> from langchain.agents import create_agent
+        >>> agent = create_agent(
+        ...     FakeListChatModel(responses=["30 days [1]."]), middleware=[InjectContextMiddleware(retriever)]
+        ... )
+        >>> agent.invoke({"messages": [("human", "How much leave?")]})["messages"][-1].content
+        '30 days [1].'
     """
 
     state_schema = InjectContextState

@@ -31,6 +31,11 @@ class AgoraReranker(BaseDocumentCompressor):
     ```python
     ContextualCompressionRetriever(base_compressor=AgoraReranker(reranker=reranker, top_n=5), base_retriever=retriever)
     ```
+
+    Examples:
+        >>> found = AgoraRetriever(retriever=retriever).invoke("days of leave")
+        >>> AgoraReranker(reranker=EmbeddingReranker(embedder), top_n=1).compress_documents(found, "directors")[0].id
+        'board#0'
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -86,6 +91,11 @@ class LangChainReranker:
     """Any document compressor of LangChain's as a reranker of the core.
 
     What it drops is dropped. The score is the number it leaves under `score_key`, else 1 / rank.
+
+    Examples:
+        >>> theirs = AgoraReranker(reranker=EmbeddingReranker(embedder), top_n=1)  # any document compressor
+        >>> LangChainReranker(theirs).rerank("directors", passages)[0].id
+        'board#0'
     """
 
     def __init__(self, compressor: BaseDocumentCompressor, *, score_key: str | None = SCORE_KEY) -> None:

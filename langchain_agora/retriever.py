@@ -37,6 +37,11 @@ class AgoraRetriever(ConfigAwareRetriever):
     retriever.invoke("leave")
     retriever.invoke("leave", k=3, filter={"year": {"$gte": 2020}}, min_score=0.2)
     ```
+
+    Examples:
+        >>> documents = AgoraRetriever(retriever=retriever, k=1, filter={"acl": ["board"]}).invoke("days of leave")
+        >>> documents[0].id, documents[0].metadata["source"]
+        ('board#0', 'board.md')
     """
 
     retriever: Any
@@ -203,6 +208,11 @@ class LangChainRetriever(CoreRetriever):
     A filter holds whatever the retriever does with it: what comes back is matched against the document's metadata, by
     the core's rules. Where the retriever takes filters of its own under `filter_key`, it is given them too, so that
     the top-k are full. An `AgoraRetriever` comes back as it went in, with its scores and labels.
+
+    Examples:
+        >>> theirs = AgoraRetriever(retriever=retriever)  # any retriever of LangChain's
+        >>> LangChainRetriever(theirs).retrieve("days of leave", filter={"acl": ["board"]})[0].id
+        'board#0'
     """
 
     def __init__(

@@ -18,6 +18,10 @@ class AgoraTextSplitter(BaseDocumentTransformer):
 
     Chunk n of a document with the id `d` has the id `d#n`, so that `remove("d")` and `update_metadata("d", ...)` reach
     all of them. Where `langchain-text-splitters` is installed it also counts as one of its `TextSplitter`s.
+
+    Examples:
+        >>> AgoraTextSplitter(chunk_size=12, chunk_overlap=0).split_text("Everyone has 30 days.")
+        ['Everyone', 'has 30 days.']
     """
 
     def __init__(

@@ -39,6 +39,15 @@ def retrieve_task(
             a missing actor fails the task.
         min_score: a floor on the retriever's scores.
         name: the name of the task in traces.
+
+    Examples:
+        >>> from langgraph.func import entrypoint
+        >>> retrieve = retrieve_task(retriever, top_k=1)
+        >>> @entrypoint()
+        ... def turn(question):
+        ...     return retrieve(question, None).result()
+        >>> turn.invoke("days of leave")[0]["id"]
+        'leave#0'
     """
     injector = _injector(retriever, top_k, retrieval_filter, min_score)
 
@@ -56,7 +65,17 @@ def aretrieve_task(
     min_score: float | None = None,
     name: str = "agora_retrieve",
 ) -> Any:
-    """Async twin of `retrieve_task`; its task is awaited."""
+    """Async twin of `retrieve_task`; its task is awaited.
+
+    Examples:
+        >>> from langgraph.func import entrypoint
+        >>> retrieve = aretrieve_task(retriever, top_k=1)
+        >>> @entrypoint()
+        ... async def turn(question):
+        ...     return await retrieve(question, None)
+        >>> asyncio.run(turn.ainvoke("days of leave"))[0]["id"]
+        'leave#0'
+    """
     injector = _injector(retriever, top_k, retrieval_filter, min_score)
 
     async def retrieve(query: str, actor: Any = UNSET) -> list[dict[str, Any]]:
@@ -78,12 +97,25 @@ def task_step(name: str, fn: Callable[[], Any]) -> Any:
         injection = injector.inject(question, system=PROMPT, actor=...)
         return model.invoke([("system", injection.system), ("human", question)]).text
     ```
+
+    Examples:
+        >>> from langgraph.func import entrypoint
+        >>> injector = ContextInjector(retriever, top_k=1, step=task_step)
+        >>> @entrypoint()
+        ... def turn(question):
+        ...     return injector.inject(question).system
+        >>> "[1] (leave.md)" in turn.invoke("days of leave")
+        True
     """
     return _task(name=f"agora_{name}")(fn)().result()
 
 
 async def atask_step(name: str, fn: Callable[[], Any]) -> Any:
-    """Async twin of `task_step`, for `ainject`."""
+    """Async twin of `task_step`, for `ainject`.
+
+    Examples:
+        >>> injector = ContextInjector(retriever, step=atask_step)  # for `await injector.ainject(...)` in an entrypoint
+    """
 
     async def run() -> Any:
         result = fn()

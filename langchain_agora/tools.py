@@ -53,6 +53,11 @@ def create_retrieve_tool(
         measure: the unit of `max_chars`: characters, or a model's token counter.
         source_key: the metadata key of the artifact's documents under which the citation label is put.
         score_key: the metadata key under which the score is put; None leaves it out.
+
+    Examples:
+        >>> tool = create_retrieve_tool(retriever.scoped({"acl": ["staff"]}), top_k=1)
+        >>> "[1] (leave.md)" in tool.invoke({"query": "days of leave"})
+        True
     """
     injector = ContextInjector(
         as_core_retriever(retriever),

@@ -67,6 +67,11 @@ class AgoraVectorStore(WritableVectorStore):
 
     A `filter` is one of the core's (mapping or expression) or an operator dict; see
     `langchain_agora.filters.to_core_filter` for its grammar.
+
+    Examples:
+        >>> vectors = AgoraVectorStore(store, AgoraEmbeddings(embedder))
+        >>> vectors.similarity_search("days of leave", k=1, filter={"year": {"$gte": 2025}})[0].id
+        'board#0'
     """
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:

@@ -26,6 +26,12 @@ class AccessFilterPostprocessor(BaseNodePostprocessor):
     Args:
         filter: what may pass: our mapping, an expression, `MetadataFilters`, or a function without arguments that
             returns one of them, called for each query. Required: there is no "no filter".
+
+    Examples:
+        >>> nodes = AgoraRetriever(retriever).retrieve("days of leave")
+        >>> guard = AccessFilterPostprocessor(filter={"acl": ["staff"]})
+        >>> [hit.node.node_id for hit in guard.postprocess_nodes(nodes)], guard.dropped
+        (['leave#0'], 1)
     """
 
     _filter: Any = PrivateAttr()

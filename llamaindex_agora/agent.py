@@ -60,6 +60,11 @@ class InjectingFunctionAgent(FunctionAgent):
         max_chars: the room for the passages in the prompt, see `agora_core.render_context`; None for no bound.
         measure: the unit of `max_chars`: characters, or a model's token counter.
         kwargs: what `FunctionAgent` takes.
+
+    Examples:
+        >>> agent = InjectingFunctionAgent(
+        ...     retriever=retriever, retrieval_filter=lambda actor: {"acl": actor}, llm=MockFunctionCallingLLM()
+        ... )
     """
 
     _inject: Any = PrivateAttr()

@@ -44,6 +44,11 @@ class AgoraContextChatEngine(BaseChatEngine):
             the last message of the user.
         max_chars: the room for the passages in the prompt, see `agora_core.render_context`; None for no bound.
         measure: the unit of `max_chars`: characters, or a model's token counter.
+
+    Examples:
+        >>> engine = AgoraContextChatEngine(retriever, llm=MockLLM(), top_k=1)
+        >>> [hit.node.node_id for hit in engine.chat("days of leave").source_nodes]
+        ['leave#0']
     """
 
     def __init__(

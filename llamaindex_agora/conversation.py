@@ -19,6 +19,9 @@ class condense_question:  # noqa: N801 # used as a function, with an async twin
     ```
 
     A conversation of one question is not put to the model. What the model raises fails the turn.
+
+    Examples:
+        >>> engine = AgoraContextChatEngine(retriever, llm=MockLLM(), query_from=condense_question(MockLLM()))
     """
 
     def __init__(self, llm: LLM, *, prompt: str = CONDENSE_PROMPT) -> None:

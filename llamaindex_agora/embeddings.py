@@ -16,7 +16,13 @@ from llamaindex_agora.arguments import refuse_unknown
 
 
 class LlamaIndexEmbeddingProvider:
-    """A LlamaIndex embedding model where the core expects an embedder; texts and queries are embedded apart."""
+    """A LlamaIndex embedding model where the core expects an embedder; texts and queries are embedded apart.
+
+    Examples:
+        >>> theirs = AgoraEmbedding(embedder)  # any embedding model of LlamaIndex's
+        >>> len(LlamaIndexEmbeddingProvider(theirs).embed(["days of leave"])[0])
+        64
+    """
 
     def __init__(self, embedding: BaseEmbedding) -> None:
         """Stand on `embedding`; nothing is embedded yet."""
@@ -54,6 +60,10 @@ class AgoraEmbedding(BaseEmbedding):
     Args:
         provider: any object with `embed` or `aembed`.
         kwargs: what `BaseEmbedding` takes, for instance `embed_batch_size`.
+
+    Examples:
+        >>> len(AgoraEmbedding(embedder).get_query_embedding("days of leave"))
+        64
     """
 
     _port: EmbedderPort = PrivateAttr()

@@ -83,6 +83,11 @@ def to_core_filter(filters: Filters) -> AnyFilter:
 
     Raises:
         InvalidFilterError: an operator or condition is unknown, or a value does not suit its operator.
+
+    Examples:
+        >>> theirs = MetadataFilters(filters=[MetadataFilter(key="year", value=2020, operator=FilterOperator.GTE)])
+        >>> to_core_filter(theirs) == (field("year") >= 2020)
+        True
     """
     if isinstance(filters, (Mapping, Expression)):
         return frozen_filter(filters)

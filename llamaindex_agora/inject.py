@@ -79,6 +79,12 @@ class InjectContext:
     """Retrieves for the last user message of a turn, and folds the passages into the system message.
 
     Takes the arguments of the core's `ContextInjector`; `retrieval_filter` may return `MetadataFilters` too.
+
+    Examples:
+        >>> inject = InjectContext(retriever, top_k=1)
+        >>> messages = inject.inject([ChatMessage("days of leave")])
+        >>> messages[0].role.value, "[1] (leave.md)" in messages[0].content
+        ('system', True)
     """
 
     def __init__(

@@ -25,6 +25,10 @@ class AgoraNodeParser(NodeParser):
         overlap: characters that neighbours share; None is 100, or an eighth of a small `chunk_size`.
         separator: cut between records only, e.g. `"\\n"` for lines; None cuts prose.
         chunker: a chunker of the core, instead of the sizes; what it knows of a chunk is added to the node's metadata.
+
+    Examples:
+        >>> [node.node_id for node in AgoraNodeParser()([Document(id_="faq", text="Returns are free.")])]
+        ['faq#0']
     """
 
     chunk_size: int = Field(default=800, description="Characters per node at most.")

@@ -42,6 +42,11 @@ class InjectContextPostprocessor(BaseNodePostprocessor):
         query_from: called with the query as one user message, returns what is asked of the retriever instead.
         max_chars: the room for the passages that are added; of those beyond it none is added, the last may be whole.
         measure: the unit of `max_chars`: characters, or a model's token counter.
+
+    Examples:
+        >>> inject = InjectContextPostprocessor(retriever, top_k=1)
+        >>> [hit.node.node_id for hit in inject.postprocess_nodes([], query_str="days of leave")]
+        ['leave#0']
     """
 
     _injector: Any = PrivateAttr()

@@ -28,6 +28,13 @@ class AgoraReranker(BaseNodePostprocessor):
     Args:
         reranker: any object with `rerank` or `arerank`.
         top_n: nodes to keep, 1 or more; None keeps all.
+
+    Examples:
+        >>> nodes = AgoraRetriever(retriever).retrieve("days of leave")
+        >>> AgoraReranker(EmbeddingReranker(embedder), top_n=1).postprocess_nodes(nodes, query_str="directors")[
+        ...     0
+        ... ].node.node_id
+        'board#0'
     """
 
     top_n: int | None = Field(default=None, description="Nodes to keep; None keeps all.")
@@ -84,7 +91,13 @@ class AgoraReranker(BaseNodePostprocessor):
 
 
 class LlamaIndexReranker:
-    """Any LlamaIndex postprocessor that orders nodes, as a reranker of the core."""
+    """Any LlamaIndex postprocessor that orders nodes, as a reranker of the core.
+
+    Examples:
+        >>> theirs = AgoraReranker(EmbeddingReranker(embedder), top_n=1)  # any postprocessor that orders
+        >>> LlamaIndexReranker(theirs).rerank("directors", passages)[0].id
+        'board#0'
+    """
 
     def __init__(self, postprocessor: BaseNodePostprocessor) -> None:
         """Stand on `postprocessor`; how many nodes it keeps is its own, and cut to `top_k`."""

@@ -37,6 +37,11 @@ class AgoraRetriever(BaseRetriever):
             `QueryBundle` that returns one of them. None retrieves without a filter.
         min_score: a floor on the retriever's scores; None keeps all.
         per_document: at most this many nodes of one document; None for no bound.
+
+    Examples:
+        >>> nodes = AgoraRetriever(retriever, similarity_top_k=1, filter={"acl": ["board"]}).retrieve("days of leave")
+        >>> nodes[0].node.node_id
+        'board#0'
     """
 
     def __init__(
@@ -99,6 +104,11 @@ class LlamaIndexRetriever(CoreRetriever):
 
     Theirs takes its filters when it is made. A filter of a call holds all the same: what comes back is matched against
     the nodes' metadata, by the core's rules, so that fewer may remain than were asked for and never one too many.
+
+    Examples:
+        >>> theirs = AgoraRetriever(retriever)  # any retriever of LlamaIndex's
+        >>> LlamaIndexRetriever(theirs).retrieve("days of leave", filter={"acl": ["board"]})[0].id
+        'board#0'
     """
 
     def __init__(self, retriever: BaseRetriever) -> None:

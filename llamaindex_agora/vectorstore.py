@@ -59,6 +59,11 @@ class AgoraVectorStore(BasePydanticVectorStore):
             searches no text. What bounds the store (its `scope`) bounds it too; a store that does not say is refused.
         coerce: make JSON of what is nearly JSON in nodes: ISO dates, strings, numbers, no U+0000; see
             `agora_core.coercion`. It is told once. False refuses such nodes.
+
+    Examples:
+        >>> index = VectorStoreIndex.from_vector_store(AgoraVectorStore(store), embed_model=AgoraEmbedding(embedder))
+        >>> index.as_retriever(similarity_top_k=1).retrieve("days of leave")[0].node.node_id
+        'leave#0'
     """
 
     stores_text: bool = True

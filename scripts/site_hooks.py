@@ -14,10 +14,10 @@ from typing import Any
 
 def first_sentence(text: str) -> str:
     """Return the first sentence of the first paragraph of a Markdown page, without markup."""
-    for block in re.split(r"\n\s*\n", re.sub(r"^---\n.*?\n---\n", "", text, flags=re.DOTALL)):
-        if not block.lstrip().startswith(("#", "|", "```", "!", "-", ":::", "<")):
+    for block in re.split(r"\n\s*\n", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)):
+        if block.strip() and not block.lstrip().startswith(("#", "|", "!", "-", ":::", "<")):
             flat = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(block.split()))
-            return re.split(r"(?<=[.!?:]) ", flat)[0].rstrip(":")
+            return re.split(r"(?<=[.!?]) ", flat)[0]
     return ""
 
 
@@ -25,8 +25,8 @@ def sections(nav: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple
     """Yield the title of each section of the navigation and its pages as pairs of title and path."""
     for entry in nav:
         ((title, content),) = entry.items()
-        pages = [(title, content)] if isinstance(content, str) else [next(iter(page.items())) for page in content]
-        yield title, pages
+        pages = [content] if isinstance(content, str) else content
+        yield title, [(title, page) if isinstance(page, str) else next(iter(page.items())) for page in pages]
 
 
 def llms_text(name: str, summary: str, nav: Sequence[Mapping[str, Any]], docs: Path) -> str:

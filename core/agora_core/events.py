@@ -26,7 +26,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that ended: `name` is `retrieve`, `search`, `embed`, `rerank`, `upsert`, `ingest` or `sync`."""
+    """Something that ended: `name` is `retrieve`, `search`, `embed`, `rerank`, `upsert`, `ingest` or `sync`.
+
+    Examples:
+        >>> seen = []
+        >>> stop = on_event(seen.append)
+        >>> passage = retriever.retrieve("days of leave", top_k=1)
+        >>> stop()
+        >>> [event.name for event in seen]
+        ['embed', 'search', 'retrieve']
+    """
 
     name: str
     seconds: float
@@ -57,6 +66,12 @@ def on_event(handler: Handler, *, record_content: bool = False) -> Callable[[], 
     Args:
         handler: takes an `Event`; it should be quick.
         record_content: its events of `retrieve` also hold the query's text as `query`. It may be personal data.
+
+    Examples:
+        >>> stop = on_event(lambda event: print(event.name, event.attributes["returned"]))
+        >>> found = store.search_text("leave", top_k=1)
+        search 1
+        >>> stop()
     """
     global _handlers
     if not callable(handler):
@@ -122,14 +137,18 @@ def _watching(name: str, steps: Steps[T], content: str | None, attributes: dict[
         return result
 
 
-def watch_methods(cls: type, events: Mapping[str, str]) -> None:
-    """Let the methods of a class tell events; `events` gives the name of each method's. Async ones stay async."""
+def watch_methods(cls: type, events: Mapping[str, str], *, root: type) -> None:
+    """Let the methods of a class below `root` tell events; `events` names each method's. Async ones stay async.
+
+    What `root` itself defines tells nothing; what a class takes from a mixin does.
+    """
     for method, name in events.items():
-        function = cls.__dict__.get(method)
-        if function is not None:
-            setattr(
-                cls, method, _told_async(function, name) if iscoroutinefunction(function) else _told(function, name)
-            )
+        owner = next((one for one in cls.__mro__ if method in vars(one)), root)
+        # The other classes below `root` were watched when they were made.
+        if owner is root or (owner is not cls and issubclass(owner, root)):
+            continue
+        function = vars(owner)[method]
+        setattr(cls, method, _told_async(function, name) if iscoroutinefunction(function) else _told(function, name))
 
 
 def _told(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -39,6 +39,11 @@ def reciprocal_rank_fusion(
 
     Raises:
         InvalidArgumentError: `k` or a weight is out of range, or there are not as many weights as lists.
+
+    Examples:
+        >>> fused = reciprocal_rank_fusion([passages, passages[::-1]])
+        >>> [passage.id for passage in fused]
+        ['leave#0', 'board#0']
     """
     return fuse(rankings, k=k, weights=weights)
 
@@ -53,6 +58,10 @@ def relative_score_fusion(rankings: Sequence[Ranking], *, weights: Sequence[floa
     Raises:
         InvalidArgumentError: a weight is out of range, there are not as many weights as lists, or a score is not
             finite.
+
+    Examples:
+        >>> [passage.id for passage in relative_score_fusion([passages, passages[:1]])]
+        ['leave#0', 'board#0']
     """
     return fuse(rankings, fusion="relative_score", weights=weights)
 

@@ -68,6 +68,10 @@ def ingest_documents(
         EmbeddingError: the embedder answered with more or fewer vectors than texts.
         InvalidMetadataError: a document is not storable; the message names it.
         InvalidArgumentError: an argument is out of its range.
+
+    Examples:
+        >>> ingest_documents(documents, embedder=embedder, store=MemoryVectorStore())
+        2
     """
     cut = _Cutter(chunk_size=chunk_size, overlap=overlap, separator=separator, chunker=chunker)
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
@@ -87,7 +91,12 @@ async def aingest_documents(
     batch_size: int = DEFAULT_BATCH_SIZE,
     show_progress: bool = False,
 ) -> int:
-    """Async twin of `ingest_documents`; takes an async iterator too."""
+    """Async twin of `ingest_documents`; takes an async iterator too.
+
+    Examples:
+        >>> asyncio.run(aingest_documents(documents, embedder=embedder, store=MemoryVectorStore()))
+        2
+    """
     cut = _Cutter(chunk_size=chunk_size, overlap=overlap, separator=separator, chunker=chunker)
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
     if isinstance(documents, AsyncIterable):
@@ -109,6 +118,10 @@ def ingest_chunks(
     The chunks given of one document (see `document_id_of`) are that document: they take the place of all that was
     stored of it. In an iterator the chunks of one document should stand together; where they do not, the later ones
     are added to the earlier. Everything else is as in `ingest_documents`.
+
+    Examples:
+        >>> ingest_chunks(chunk_documents(documents), embedder=embedder, store=MemoryVectorStore())
+        2
     """
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
     return _run(plan, _grouped(chunks), None, show_progress)
@@ -123,7 +136,12 @@ async def aingest_chunks(
     batch_size: int = DEFAULT_BATCH_SIZE,
     show_progress: bool = False,
 ) -> int:
-    """Async twin of `ingest_chunks`."""
+    """Async twin of `ingest_chunks`.
+
+    Examples:
+        >>> asyncio.run(aingest_chunks(chunk_documents(documents), embedder=embedder, store=MemoryVectorStore()))
+        2
+    """
     plan = IngestionPlan(embedder, store, keyword, batch_size=check_top_k(batch_size, argument="batch_size"))
     return await _arun(plan, _steadily(_grouped(chunks)), None, show_progress)
 

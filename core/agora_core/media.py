@@ -22,7 +22,12 @@ from agora_core.steps import Steps, arun, ask, run
 
 @dataclass(frozen=True, slots=True)
 class MediaRef:
-    """Where an upload is kept and whose it is. What is None is not known, and stands in no metadata."""
+    """Where an upload is kept and whose it is. What is None is not known, and stands in no metadata.
+
+    Examples:
+        >>> MediaRef("m1", "s3", "faq.txt", "text/plain", tenant_ref="acme").tenant_ref
+        'acme'
+    """
 
     id: str
     disk: str
@@ -46,7 +51,13 @@ class MediaRef:
 
 
 class MediaResult(dict[str, Any]):
-    """What became of an upload: `status`, with `chunks` or `reason`. Its fields are attributes too."""
+    """What became of an upload: `status`, with `chunks` or `reason`. Its fields are attributes too.
+
+    Examples:
+        >>> media = MediaIngestion(embedder=embedder, store=store, read=lambda ref: b"", content_types=["text/plain"])
+        >>> media.ingest(MediaRef("m2", "s3", "a.png", "image/png")).reason
+        'unsupported-type'
+    """
 
     @property
     def status(self) -> str:
@@ -76,6 +87,13 @@ class MediaIngestion:
     Each chunk has the metadata `mediaId` and, where they are known, `ownerType`, `ownerId`, `collection`, `tenantRef`;
     its source is the upload's key. Text is stored as it is, HTML as its bare text; other types need the extra `files`,
     or a reader of one's own.
+
+    Examples:
+        >>> media = MediaIngestion(
+        ...     embedder=embedder, store=MemoryVectorStore(), read=lambda ref: b"Refunds take ten days."
+        ... )
+        >>> media.ingest(MediaRef("m1", "s3", "faq.txt", "text/plain")).chunks
+        1
     """
 
     def __init__(

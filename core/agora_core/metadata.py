@@ -15,7 +15,12 @@ MAX_DEPTH: Final = 64
 
 
 class _Unset:
-    """The type of `UNSET`."""
+    """The type of `UNSET`.
+
+    Examples:
+        >>> apply_metadata_patch({"year": 2024}, {"year": UNSET})
+        {'year': 2024}
+    """
 
     _instance: _Unset | None = None
 
@@ -246,6 +251,10 @@ def effective_patch_keys(patch: MetadataPatch) -> list[str]:
 
     Raises:
         InvalidMetadataError: the patch is no mapping, or holds something that is not JSON.
+
+    Examples:
+        >>> effective_patch_keys({"acl": ["staff"], "year": UNSET})
+        ['acl']
     """
     return list(validate_patch(patch))
 
@@ -269,6 +278,10 @@ def apply_metadata_patch(metadata: Metadata | None, patch: MetadataPatch) -> dic
 
     Raises:
         InvalidMetadataError: the metadata or the patch holds something that is not JSON.
+
+    Examples:
+        >>> apply_metadata_patch({"acl": ["staff"], "draft": True}, {"draft": None, "year": 2024})
+        {'acl': ['staff'], 'year': 2024}
     """
     return merge_effective(copy_metadata(metadata), validate_patch(patch))
 

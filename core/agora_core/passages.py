@@ -18,6 +18,11 @@ class Passages(list[Passage]):
     """Passages, best first: a list in every respect, equal to a plain one, with a table for notebooks.
 
     `query` is what was asked, or None; its words are marked in the table.
+
+    Examples:
+        >>> found = retriever.retrieve("days of leave")
+        >>> found.documents, found == list(found)
+        (['leave', 'board'], True)
     """
 
     def __init__(self, passages: Iterable[Passage] = (), *, query: str | None = None) -> None:

@@ -15,6 +15,13 @@ class EmbeddingProvider(Protocol):
     """Turns texts into vectors of one length.
 
     Optional: `aembed(texts)`; `embed_query(text)` and `aembed_query(text)` for models that embed queries differently.
+
+    Examples:
+        >>> class Lengths:
+        ...     def embed(self, texts):
+        ...         return [[float(len(text)), 1.0] for text in texts]
+        >>> isinstance(Lengths(), EmbeddingProvider)
+        True
     """
 
     def embed(self, texts: Sequence[str]) -> Sequence[Embedding]:
@@ -24,7 +31,12 @@ class EmbeddingProvider(Protocol):
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Orders passages by how well they answer a query. Optional: `arerank`."""
+    """Orders passages by how well they answer a query. Optional: `arerank`.
+
+    Examples:
+        >>> isinstance(EmbeddingReranker(embedder), Reranker)
+        True
+    """
 
     def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
         """Return the best `top_k` passages (all where it is None), best first, each with its new score."""
@@ -36,6 +48,10 @@ class Retriever(Protocol):
     """Finds passages for a query. Optional: `aretrieve`.
 
     An argument that was not given is not passed on, so an implementation may declare only what it understands.
+
+    Examples:
+        >>> isinstance(retriever, Retriever)
+        True
     """
 
     def retrieve(
@@ -51,6 +67,10 @@ class VectorStore(Protocol):
 
     Optional, used where present: `update_metadata`, `list_document_ids`, `remove_where`, `replace_documents`, `get`,
     `delete`, `count`, `scan`, `search_text`, and an `a`-twin of each method.
+
+    Examples:
+        >>> isinstance(store, VectorStore)
+        True
     """
 
     def upsert(self, records: Iterable[VectorRecord]) -> Any:
@@ -142,7 +162,12 @@ class SearchesTexts(Protocol):
 
 @runtime_checkable
 class LexicalVectorStore(VectorStore, Protocol):
-    """A vector store that also searches the text of its records."""
+    """A vector store that also searches the text of its records.
+
+    Examples:
+        >>> isinstance(store, LexicalVectorStore)
+        True
+    """
 
     def search_text(self, query: str, *, top_k: int, filter: AnyFilter | None = None) -> list[Passage]:
         """Return the `top_k` records whose text answers `query` best, best first."""
@@ -150,7 +175,12 @@ class LexicalVectorStore(VectorStore, Protocol):
 
 
 def is_lexical_vector_store(store: object) -> TypeGuard[LexicalVectorStore]:
-    """Say whether `store` can search text: it has a callable `search_text` or `asearch_text`."""
+    """Say whether `store` can search text: it has a callable `search_text` or `asearch_text`.
+
+    Examples:
+        >>> is_lexical_vector_store(store), is_lexical_vector_store(MemoryVectorStore())
+        (True, False)
+    """
     return callable(getattr(store, "search_text", None)) or callable(getattr(store, "asearch_text", None))
 
 

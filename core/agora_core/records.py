@@ -21,7 +21,12 @@ _CHUNK_SUFFIX = re.compile(r"#[0-9]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One retrieved chunk. `score` is always higher-is-better; its scale is that of the retriever."""
+    """One retrieved chunk. `score` is always higher-is-better; its scale is that of the retriever.
+
+    Examples:
+        >>> passages[0].id, passages[0].source
+        ('leave#0', 'leave.md')
+    """
 
     id: str
     text: str
@@ -35,6 +40,10 @@ class IngestDocument:
     """What a caller hands in: a whole text with its id, and what is known of it.
 
     `context`, a title for instance, is embedded and indexed before the text of each chunk and never shown.
+
+    Examples:
+        >>> IngestDocument("faq", "Returns are free.", "faq.md", {"acl": ["staff"]}).source
+        'faq.md'
     """
 
     id: str
@@ -46,7 +55,12 @@ class IngestDocument:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRecord:
-    """A chunk that is not yet embedded; its id is `{document.id}#{n}`, n from 0. For `context` see `indexed_text`."""
+    """A chunk that is not yet embedded; its id is `{document.id}#{n}`, n from 0. For `context` see `indexed_text`.
+
+    Examples:
+        >>> document_id_of(ChunkRecord("faq#0", "Returns are free.").id)
+        'faq'
+    """
 
     id: str
     text: str
@@ -57,7 +71,12 @@ class ChunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class VectorRecord:
-    """A chunk with its embedding, a sequence of `dimension` finite floats. For `context` see `indexed_text`."""
+    """A chunk with its embedding, a sequence of `dimension` finite floats. For `context` see `indexed_text`.
+
+    Examples:
+        >>> store.upsert([VectorRecord("faq#0", "Returns are free.", embedder.embed(["Returns are free."])[0])])
+        1
+    """
 
     id: str
     text: str
@@ -69,7 +88,12 @@ class VectorRecord:
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """A document as the index sees it; `metadata` is that of its chunk with the smallest number."""
+    """A document as the index sees it; `metadata` is that of its chunk with the smallest number.
+
+    Examples:
+        >>> store.list_documents({"acl": ["board"]})[0].id
+        'board'
+    """
 
     id: str
     metadata: dict[str, JSON] | None = None
@@ -84,6 +108,10 @@ def document_id_of(chunk_id: str) -> str:
     """Return the id of the document a chunk belongs to: `chunk_id` without one trailing `#<ASCII digits>`.
 
     `document_id_of("faq#2")` is `"faq"`, `document_id_of("faq")` is `"faq"` and `document_id_of("a#1#2")` is `"a#1"`.
+
+    Examples:
+        >>> document_id_of("faq#12"), document_id_of("faq")
+        ('faq', 'faq')
     """
     head, mark, number = chunk_id.rpartition("#")
     return head if mark and number.isascii() and number.isdigit() else chunk_id
@@ -100,5 +128,10 @@ def chunk_order_key(chunk_id: str) -> tuple[int, str, str]:
 
 
 def chunk_id_to_point_id(chunk_id: str) -> str:
-    """Return the UUIDv5 under which Qdrant keeps the chunk `chunk_id`, as 36 characters."""
+    """Return the UUIDv5 under which Qdrant keeps the chunk `chunk_id`, as 36 characters.
+
+    Examples:
+        >>> chunk_id_to_point_id("faq#0") == chunk_id_to_point_id("faq#0")
+        True
+    """
     return str(uuid.uuid5(_POINT_NAMESPACE, chunk_id))

@@ -136,6 +136,10 @@ def relevance_score(metric: str, score: float) -> float:
 
     Raises:
         InvalidArgumentError: the metric is unknown, or the score is NaN.
+
+    Examples:
+        >>> relevance_score("cosine", 0.5), relevance_score("l2", -1.0)
+        (0.5, 0.5)
     """
     entry = METRICS[check_metric(metric)]
     if math.isnan(score):
@@ -163,6 +167,10 @@ def cosine_similarity(a: Embedding, b: Embedding) -> float:
     Raises:
         DimensionMismatchError: the lengths differ.
         InvalidEmbeddingError: a vector is no flat sequence of numbers.
+
+    Examples:
+        >>> cosine_similarity([1.0, 0.0], [2.0, 0.0])
+        1.0
     """
     left, right = _vector(a, "a"), _vector(b, "b")
     if len(left) != len(right):
@@ -207,6 +215,10 @@ def maximal_marginal_relevance(
     Raises:
         InvalidArgumentError: `top_k` is below 1, or `lambda_mult` lies outside [0, 1].
         DimensionMismatchError: a vector has another length than the query.
+
+    Examples:
+        >>> maximal_marginal_relevance([1.0, 0.0], [[1.0, 0.1], [1.0, 0.1], [0.0, 1.0]], top_k=2, lambda_mult=0.1)
+        [0, 2]
     """
     top_k = check_top_k(top_k)
     _check_share(lambda_mult)

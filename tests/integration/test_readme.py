@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
+import agora_core
+import langchain_agora
+import llamaindex_agora
+from agora_core import AgoraError
+
 ROOT = Path(__file__).parents[2]
+GUIDES = tuple(sorted(f"docs/guides/{path.name}" for path in (ROOT / "docs" / "guides").glob("*.md")))
 RUN = (
+    *GUIDES,
     "README.md",
     "docs/architecture.md",
     "docs/evaluation.md",
@@ -17,22 +26,42 @@ RUN = (
     "docs/inject.md",
     "docs/own-store.md",
     "docs/retrievers.md",
+    "docs/stores.md",
 )
-PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")))
 
 
-def run_blocks(page: str) -> int:
+def run_blocks(page: str, **given: object) -> int:
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    namespace: dict[str, object] = {"__name__": page}
+    namespace: dict[str, object] = {"__name__": page, **given}
     for block in blocks:
         exec(compile(block, page, "exec"), namespace)
     return len(blocks)
 
 
+@pytest.mark.postgres
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 @pytest.mark.parametrize("page", RUN)
-def test_the_python_blocks_run(page: str) -> None:
-    assert run_blocks(page) > 0
+def test_the_python_blocks_run(page: str, pg_conninfo: str) -> None:
+    assert run_blocks(page, conninfo=pg_conninfo) > 0
+
+
+def test_the_page_on_errors_names_every_error_and_no_other() -> None:
+    """An error that is added without a cause and a remedy is found here."""
+    for package in (agora_core, langchain_agora, llamaindex_agora):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(found.name)
+
+    def below(error: type) -> set[str]:
+        names = {error.__name__}
+        for one in error.__subclasses__():
+            names |= below(one)
+        return names
+
+    ours = {name for name in below(AgoraError) if not name.startswith("_")}
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| .+ \|$", (ROOT / "docs" / "errors.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(ours)
 
 
 def test_the_security_page_names_tests_that_exist() -> None:

@@ -15,7 +15,10 @@ from agora_core import (
     IngestDocument,
     InvalidArgumentError,
     KeywordRetriever,
+    MemoryLexicalVectorStore,
     MemoryVectorStore,
+    PgLexicalVectorStore,
+    QdrantLexicalVectorStore,
     field,
     on_event,
 )
@@ -93,6 +96,26 @@ def test_a_view_of_a_store_is_no_second_search(events: list[Event]) -> None:
     store = MemoryVectorStore(dimension=2)
     store.scoped({"a": 1}).scoped({"b": 2}).search([1, 0], top_k=1)
     assert [event.name for event in events] == ["search"]
+
+
+@pytest.mark.parametrize("method", ["search_text", "search_hybrid"])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_methods_from_a_mixin_tell_as_the_others(events: list[Event], method: str, is_async: bool) -> None:
+    """Kind: what is attached to the methods a class defines misses those that it inherits from beside."""
+    store = MemoryLexicalVectorStore()
+    ingest(CORPUS, embedder=FakeEmbeddingProvider(8), store=store)
+    events.clear()
+    query: tuple[Any, ...] = (SECRET,) if method == "search_text" else (SECRET, [1.0] * 8)
+    found = getattr(store, f"a{method}" if is_async else method)(*query, top_k=2)
+    await found if is_async else found
+    assert [(event.name, event.attributes["returned"]) for event in events] == [("search", 2)]
+
+
+def test_every_searching_method_of_every_store_tells() -> None:
+    stores = (MemoryLexicalVectorStore, PgLexicalVectorStore, QdrantLexicalVectorStore)
+    methods = ("search", "search_text", "search_hybrid", "upsert", "replace_documents")
+    silent = [(one, name) for one in stores for name in methods if not hasattr(getattr(one, name), "__wrapped__")]
+    assert silent == []
 
 
 def test_a_handler_that_fails_is_logged_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,6 +28,10 @@ class Chunk:
 
     `start` and `end` are its place in the document's text, in code points, or None. `metadata` is what is known of this
     piece alone; it is added to the document's, whose own keys win.
+
+    Examples:
+        >>> Chunk("30 days", 4, 11).text
+        '30 days'
     """
 
     text: str
@@ -133,7 +137,12 @@ class BaseChunker(ABC):
 
 
 class ProseChunker(BaseChunker):
-    """Cuts prose at spaces and blank lines, as `chunk_text` does: the default."""
+    """Cuts prose at spaces and blank lines, as `chunk_text` does: the default.
+
+    Examples:
+        >>> [chunk.text for chunk in ProseChunker(12, 0).split("Everyone has 30 days.")]
+        ['Everyone', 'has 30 days.']
+    """
 
     def _pieces(self, text: str, source: str | None) -> Iterator[tuple[Span, None]]:
         for span in self._prose(text, (0, len(text))):
@@ -144,6 +153,10 @@ class RecordChunker(BaseChunker):
     """Packs whole records, joined by the separator they were split at; one that is too long is a chunk of its own.
 
     With `offsets` the text between two records is as it stands in the document, blanks included.
+
+    Examples:
+        >>> [chunk.text for chunk in RecordChunker(8, 0).split("one\\ntwo\\nthree")]
+        ['one\\ntwo', 'three']
     """
 
     def __init__(
@@ -196,6 +209,10 @@ class SentenceChunker(BaseChunker):
     A sentence ends at `.`, `!`, `?`, an ellipsis or their like in other scripts, quotes and brackets that follow
     included; not after an abbreviation, an initial or the number of a list, nor before a small letter. A blank line
     ends one too.
+
+    Examples:
+        >>> [chunk.text for chunk in SentenceChunker(20, 0).split("Leave is 30 days. Notice is short.")]
+        ['Leave is 30 days.', 'Notice is short.']
     """
 
     def _pieces(self, text: str, source: str | None) -> Iterator[tuple[Span, None]]:

@@ -22,6 +22,11 @@ class CodeChunker(BaseChunker):
     A function (or class, or any other block) that fits stays whole, and no chunk begins inside a string of several
     lines where another cut is possible. A line that is too long is a chunk of its own, uncut. The indentation of a
     chunk's first line is kept.
+
+    Examples:
+        >>> chunks = CodeChunker(30, 0).split("def a():\\n    return 1\\n\\n\\ndef b():\\n    return 2\\n")
+        >>> [chunk.text.splitlines()[0] for chunk in chunks]
+        ['def a():', 'def b():']
     """
 
     def __init__(

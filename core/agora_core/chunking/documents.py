@@ -38,6 +38,10 @@ def chunk_documents(
     Raises:
         InvalidArgumentError: an argument is out of its range, something given is no document, or `chunker` is given
             together with options of its own.
+
+    Examples:
+        >>> [chunk.id for chunk in chunk_documents(documents)]
+        ['leave#0', 'board#0']
     """
     cut = document_cutter(chunk_size=chunk_size, overlap=overlap, separator=separator, chunker=chunker)
     chunks: list[ChunkRecord] = []

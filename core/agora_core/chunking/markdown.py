@@ -23,6 +23,13 @@ class MarkdownChunker(BaseChunker):
 
     `metadata["headings"]` of a chunk is the list of the headings it stands under, the outermost first, its own
     included; a text before the first heading has none. The heading's line stays in the chunk that it begins.
+
+    Examples:
+        >>> [
+        ...     chunk.metadata
+        ...     for chunk in MarkdownChunker(30, 0).split("# Leave\\n\\n30 days.\\n\\n## Carry over\\n\\nFive days.")
+        ... ]
+        [{'headings': ['Leave']}, {'headings': ['Leave', 'Carry over']}]
     """
 
     def _pieces(self, text: str, source: str | None) -> Iterator[tuple[Span, Metadata | None]]:

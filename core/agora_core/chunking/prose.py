@@ -37,6 +37,10 @@ def chunk_text(
 
     Raises:
         InvalidArgumentError: an argument is out of its range or of another type.
+
+    Examples:
+        >>> chunk_text("Everyone has 30 days.", chunk_size=12, overlap=0)
+        ['Everyone', 'has 30 days.']
     """
     size, lap = check_sizes(chunk_size, overlap)
     if not isinstance(text, str):

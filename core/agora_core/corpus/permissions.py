@@ -45,6 +45,10 @@ def sync_permissions(
 
     Raises:
         InvalidArgumentError: something given is no pair of an id and a patch.
+
+    Examples:
+        >>> sync_permissions([("leave", {"acl": ["staff"]}), ("gone", {"acl": []})], store=store).failed
+        {'gone': 'not found'}
     """
     return run(watching("sync", _Permissions(store, keyword, scope).steps(patches)))
 
@@ -56,7 +60,12 @@ async def async_sync_permissions(
     keyword: Any = None,
     scope: AnyFilter | None = None,
 ) -> SyncReport:
-    """Async twin of `sync_permissions`."""
+    """Async twin of `sync_permissions`.
+
+    Examples:
+        >>> asyncio.run(async_sync_permissions([("leave", {"acl": ["staff"]})], store=store)).unchanged
+        ['leave']
+    """
     return await arun(watching("sync", _Permissions(store, keyword, scope).steps(patches)))
 
 

@@ -37,6 +37,10 @@ def reembed(store: VectorStore, embedder: EmbeddingProvider, *, into: VectorStor
 
     Raises:
         InvalidArgumentError: `into` is the store itself.
+
+    Examples:
+        >>> reembed(store, FakeEmbeddingProvider(dimensions=8), into=MemoryVectorStore()).embedded
+        ['board', 'leave']
     """
     return run(watching("sync", _Move(store, embedder, into, batch_size).steps()))
 
@@ -44,7 +48,12 @@ def reembed(store: VectorStore, embedder: EmbeddingProvider, *, into: VectorStor
 async def async_reembed(
     store: VectorStore, embedder: EmbeddingProvider, *, into: VectorStore, batch_size: int = 256
 ) -> SyncReport:
-    """Async twin of `reembed`."""
+    """Async twin of `reembed`.
+
+    Examples:
+        >>> asyncio.run(async_reembed(store, FakeEmbeddingProvider(dimensions=8), into=MemoryVectorStore())).embedded
+        ['board', 'leave']
+    """
     return await arun(watching("sync", _Move(store, embedder, into, batch_size).steps()))
 
 

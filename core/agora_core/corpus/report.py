@@ -11,7 +11,13 @@ _SHOWN: Final = 5
 
 @dataclass
 class SyncReport:
-    """Ids of documents, each in exactly one of the lists or in `failed`, and what the run cost."""
+    """Ids of documents, each in exactly one of the lists or in `failed`, and what the run cost.
+
+    Examples:
+        >>> report = sync_documents(documents, embedder=embedder, store=MemoryVectorStore())
+        >>> report.embedded, report.chunks_embedded
+        (['leave', 'board'], 2)
+    """
 
     embedded: list[str] = field(default_factory=list)
     """At least one chunk was embedded."""

@@ -85,6 +85,13 @@ def sync_documents(
         InvalidArgumentError: an argument is not as described.
         Exception: what the source raised, or what embedder or store raised for eight documents in a row. What was
             written stays whole, and nothing is removed.
+
+    Examples:
+        >>> copy = MemoryVectorStore()
+        >>> sync_documents(documents, embedder=embedder, store=copy).embedded
+        ['leave', 'board']
+        >>> sync_documents(documents[:1], embedder=embedder, store=copy).removed
+        ['board']
     """
     sync = _Sync(embedder, store, keyword, scope, allow_empty, strict, dry_run, concurrency, contextualize, chunking)
     with progress_bar(documents, show_progress, "syncing") as bar:
@@ -106,7 +113,12 @@ async def async_sync_documents(
     contextualize: Contextualize | None = None,
     **chunking: Any,
 ) -> SyncReport:
-    """Async twin of `sync_documents`; takes an async iterator too. A sync one is read in a worker thread."""
+    """Async twin of `sync_documents`; takes an async iterator too. A sync one is read in a worker thread.
+
+    Examples:
+        >>> asyncio.run(async_sync_documents(documents, embedder=embedder, store=MemoryVectorStore())).chunks_embedded
+        2
+    """
     sync = _Sync(embedder, store, keyword, scope, allow_empty, strict, dry_run, concurrency, contextualize, chunking)
     with progress_bar(documents, show_progress, "syncing") as bar:
         return await arun(watching("sync", sync.steps(Source(documents), bar)))

@@ -34,6 +34,11 @@ class CachedEmbeddingProvider:
     Misses go to the provider in batches, and each batch is kept as soon as it is there, so that a failure loses nothing
     that was paid for. Processes may share the file. Texts are kept as digests, vectors with all their digits. Nothing
     is ever thrown away: delete the file to begin anew.
+
+    Examples:
+        >>> cached = CachedEmbeddingProvider(embedder, folder / "vectors.db", model="fake-64")
+        >>> len(cached.embed(["Everyone has 30 days of leave."])[0])
+        64
     """
 
     def __init__(

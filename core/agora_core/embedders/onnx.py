@@ -44,6 +44,13 @@ class OnnxEmbeddingProvider:
         InvalidArgumentError: an argument breaks a rule, or a file is not there (at once) or not readable (first use).
         MissingExtraError: onnxruntime or tokenizers is missing (`pip install 'agora-retrieval[onnx]'`), at first use.
         EmbeddingError: the model failed or answered with something that is no vectors.
+
+    Examples:
+        >>> minilm = OnnxEmbeddingProvider(
+        ...     models / "minilm.onnx", models / "tokenizer.json", pooling="mean", name="minilm"
+        ... )
+        >>> len(minilm.embed(["days of leave", "notice"]))
+        2
     """
 
     def __init__(

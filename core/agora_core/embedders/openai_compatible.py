@@ -44,6 +44,9 @@ class OpenAICompatibleEmbeddingProvider:
         InvalidArgumentError: an argument breaks a rule.
         ModelServerError: the server refused or answered unreadably, for example with another number of vectors than
             texts were sent; `status` is the HTTP status, 502 for an unreadable answer, None for no answer.
+
+    Examples:
+        >>> server = OpenAICompatibleEmbeddingProvider("http://localhost:11434/v1", model="nomic-embed-text")
     """
 
     def __init__(

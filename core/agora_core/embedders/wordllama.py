@@ -56,6 +56,10 @@ class WordLlamaEmbeddingProvider:
     Raises:
         InvalidArgumentError: an argument is none of those.
         MissingExtraError: `wordllama` is not installed (`pip install 'agora-retrieval[wordllama]'`).
+
+    Examples:
+        >>> len(WordLlamaEmbeddingProvider(dimensions=64).embed(["days of leave"])[0])
+        64
     """
 
     def __init__(self, *, dimensions: int = 256, batch_size: int = 256) -> None:

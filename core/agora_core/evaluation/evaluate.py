@@ -53,6 +53,12 @@ def evaluate(
     Raises:
         InvalidArgumentError: an argument is not as described.
         MissingExtraError: ir_measures is not installed.
+
+    Examples:
+        >>> from agora_core.evaluation import evaluate
+        >>> found = evaluate({"dense": retriever}, {"q": "directors"}, {"q": {"board#0": 1}}, measures=("RR@10",))
+        >>> found.scores["dense"]["RR@10"]
+        {'q': 1.0}
     """
     return run(_evaluating(retrievers, queries, judgements, measures, top_k, by))
 

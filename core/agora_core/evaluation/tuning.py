@@ -53,6 +53,10 @@ def tune_hybrid(
 
     Raises:
         InvalidArgumentError: no query is judged, or an argument is out of its range.
+
+    Examples:
+        >>> hybrid = HybridRetriever([EmbeddingRetriever(embedder, store), LexicalRetriever(store)])
+        >>> tuned = tune_hybrid(hybrid, {"days of leave": ["leave#0"], "directors": ["board#0"]})
     """
     search = _Search(hybrid, judgements, fusion, steps, cutoff)
     options = {"top_k": max(hybrid.fetch_top_k, search.cutoff), **given(filter=filter)}

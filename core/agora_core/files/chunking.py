@@ -21,7 +21,12 @@ _MARKDOWN = frozenset((".md", ".markdown", ".mdx", ".html", ".htm", ".xhtml", ".
 
 class FileChunker:
     """Cuts what `read_files` gave: Markdown, HTML, Word and EPUB by headings, tables by rows, JSON by lines, code by
-    functions, everything else as prose."""
+    functions, everything else as prose.
+
+    Examples:
+        >>> ingest_documents(read_files(folder), embedder=embedder, store=MemoryVectorStore(), chunker=FileChunker())
+        1
+    """
 
     def __init__(self, **options: Any) -> None:
         """Take the options of `BaseChunker`; `overlap_at` is `word` unless it is given.

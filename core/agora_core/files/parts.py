@@ -17,7 +17,12 @@ TOO_LARGE: Final = "too-large"
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A text that a file holds: the whole of it, or a page, a sheet, a slide, a chapter, as `metadata` says."""
+    """A text that a file holds: the whole of it, or a page, a sheet, a slide, a chapter, as `metadata` says.
+
+    Examples:
+        >>> FilePart("Text of the second page.", {"page": 2}).metadata
+        {'page': 2}
+    """
 
     text: str
     metadata: Metadata | None = None
@@ -39,7 +44,12 @@ def check_max_bytes(max_bytes: Any) -> int:
 
 
 class UnreadableFileError(AgoraError, ValueError):
-    """A file could not be read; `reason` is the word that `on_skip` and the results of media ingestion give."""
+    """A file could not be read; `reason` is the word that `on_skip` and the results of media ingestion give.
+
+    Examples:
+        >>> issubclass(UnreadableFileError, ValueError)
+        True
+    """
 
     def __init__(self, reason: SkipReason, detail: str = "") -> None:
         self.reason: SkipReason = reason
@@ -47,7 +57,12 @@ class UnreadableFileError(AgoraError, ValueError):
 
 
 class UnsupportedContentTypeError(UnreadableFileError):
-    """No reader knows this content type, or the package that its reader needs is not installed."""
+    """No reader knows this content type, or the package that its reader needs is not installed.
+
+    Examples:
+        >>> issubclass(UnsupportedContentTypeError, UnreadableFileError)
+        True
+    """
 
     def __init__(self, content_type: str, detail: str = "") -> None:
         self.content_type = content_type

@@ -53,6 +53,10 @@ def read_files(
     Raises:
         FileNotFoundError: a path does not exist, or a pattern matches nothing; at once, before anything is read.
         InvalidArgumentError: an argument is not as described; or, while reading, two files have the same id.
+
+    Examples:
+        >>> [document.id for document in read_files(folder, metadata={"acl": ["staff"]})]
+        ['guide.md']
     """
     check_max_bytes(max_bytes)
     if metadata is not None and not callable(metadata) and not isinstance(metadata, Mapping):

@@ -32,6 +32,12 @@ def watch_files(
     Raises:
         FileNotFoundError: a path does not exist.
         InvalidArgumentError: `settle` is not above 0.
+
+    Examples:
+        >>> for changed in watch_files(folder):
+        ...     print([document.id for document in read_files(folder)])
+        ...     break
+        ['guide.md']
     """
     watchfiles = require("watchfiles", extra="watch")
     seconds: Any = settle

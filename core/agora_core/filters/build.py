@@ -24,7 +24,12 @@ from agora_core.filters.paths import Path, Place, field_path, field_repr
 
 
 class Field(Place):
-    """A place in the metadata; its operators and methods build conditions. Made by `field`."""
+    """A place in the metadata; its operators and methods build conditions. Made by `field`.
+
+    Examples:
+        >>> store.count(field("year") >= 2025)
+        1
+    """
 
     __slots__ = ()
 
@@ -118,5 +123,9 @@ def field(path: str | Sequence[str], *, literal: bool = False) -> Field:
 
     Raises:
         InvalidFilterError: the path is neither, is an empty list, or ends in a lone backslash.
+
+    Examples:
+        >>> matches_filter({"owner": {"team": "hr"}}, field(["owner", "team"]) == "hr")
+        True
     """
     return Field(field_path(path, literal=literal))

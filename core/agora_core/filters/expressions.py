@@ -28,7 +28,13 @@ AnyFilter = Union[Mapping[str, JSON], "Expression"]
 
 
 class Expression:
-    """A condition on metadata. Combine with `&`, `|` and `~`, or with `all_of`, `any_of` and `not_`."""
+    """A condition on metadata. Combine with `&`, `|` and `~`, or with `all_of`, `any_of` and `not_`.
+
+    Examples:
+        >>> old = field("year") < 2020
+        >>> store.count(~old & field("acl").contains_any(["staff"]))
+        1
+    """
 
     __slots__ = ()
 
@@ -54,6 +60,10 @@ class Expression:
 
         Raises:
             InvalidFilterError: the data is not the JSON of an expression; nothing unknown is skipped.
+
+        Examples:
+            >>> filter_from_json(filter_to_json(field("year") >= 2020)) == (field("year") >= 2020)
+            True
         """
         return _read(data, MAX_DEPTH)
 
@@ -209,6 +219,10 @@ def all_of(*conditions: AnyFilter) -> Expression:
 
     Raises:
         InvalidFilterError: a condition is neither, or holds a value that is not JSON.
+
+    Examples:
+        >>> store.count(all_of({"acl": ["staff", "board"]}, field("year") >= 2025))
+        1
     """
     children: dict[Expression, None] = {}
     for given in conditions:
@@ -225,6 +239,10 @@ def any_of(*conditions: AnyFilter) -> Expression:
 
     Raises:
         InvalidFilterError: a condition is neither, or holds a value that is not JSON.
+
+    Examples:
+        >>> store.count(any_of({"acl": ["staff"]}, field("year") >= 2025)), store.count(any_of())
+        (2, 0)
     """
     children: dict[Expression, None] = {}
     for given in conditions:
@@ -237,7 +255,12 @@ def any_of(*conditions: AnyFilter) -> Expression:
 
 
 def not_(condition: AnyFilter) -> Expression:
-    """The condition does not hold; a missing key satisfies the negation of any condition on it."""
+    """The condition does not hold; a missing key satisfies the negation of any condition on it.
+
+    Examples:
+        >>> store.count(not_({"acl": ["board"]}))
+        1
+    """
     expression = compile_filter(condition)
     if expression == TRUE:
         return FALSE
@@ -267,6 +290,10 @@ def compile_filter(filter: AnyFilter) -> Expression:
 
     Raises:
         InvalidFilterError: the filter is neither, a key is no str, or a value is not JSON or is UNSET.
+
+    Examples:
+        >>> compile_filter({"year": 2024}) == compile_filter(field("year") == 2024)
+        True
     """
     if isinstance(filter, Expression):
         return filter
@@ -301,6 +328,10 @@ def conjoin(scope: AnyFilter, filter: AnyFilter | None) -> AnyFilter:
 
     Raises:
         InvalidFilterError: one of them could not be built.
+
+    Examples:
+        >>> conjoin({"acl": ["staff"]}, {"year": 2024})
+        {'acl': ['staff'], 'year': 2024}
     """
     bound = frozen_filter(scope)
     if filter is None:
@@ -375,7 +406,12 @@ def _conjunction(entries: Iterable[tuple[str, Literal | Literals]]) -> Expressio
 
 
 def filter_to_json(filter: AnyFilter) -> dict[str, Any]:
-    """Return any filter as plain JSON; `filter_from_json` gives an equal expression back."""
+    """Return any filter as plain JSON; `filter_from_json` gives an equal expression back.
+
+    Examples:
+        >>> filter_to_json(field("year") >= 2020)
+        {'field': ['year'], 'op': '>=', 'value': 2020}
+    """
     return compile_filter(filter).to_json()
 
 

@@ -53,6 +53,10 @@ def matches_filter(metadata: Metadata | None, filter: AnyFilter) -> bool:
 
     Raises:
         InvalidFilterError: the filter is neither, or holds a value that is not JSON.
+
+    Examples:
+        >>> matches_filter({"n": 1}, {"n": 1.0}), matches_filter({"n": 1}, {"n": True})
+        (True, False)
     """
     return predicate(compile_filter(filter))(metadata or {})
 
@@ -62,6 +66,10 @@ def filter_denies_all(filter: AnyFilter) -> bool:
 
     Raises:
         InvalidFilterError: the filter is neither a mapping nor an expression, or holds a value that is not JSON.
+
+    Examples:
+        >>> filter_denies_all({"acl": []}), filter_denies_all({})
+        (True, False)
     """
     return compile_filter(filter) == FALSE
 
@@ -73,6 +81,9 @@ def assert_removal_filter(filter: AnyFilter) -> None:
         UnsafeRemovalError: `reason="empty-filter"` for a mapping without keys, `reason="unbounded-filter"` for an
             expression that a record without metadata satisfies.
         InvalidFilterError: the filter is neither a mapping nor an expression, or holds a value that is not JSON.
+
+    Examples:
+        >>> assert_removal_filter({"acl": ["board"]})
     """
     removal_filter(filter)
 

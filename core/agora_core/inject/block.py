@@ -42,6 +42,13 @@ def render_context(passages: Sequence[Passage], *, max_chars: int | None = None,
 
     Raises:
         InvalidArgumentError: `max_chars` is below 1, or `measure` is not callable.
+
+    Examples:
+        >>> print(render_context(passages[:1]))
+        <retrieved_context>
+        [1] (leave.md) Everyone has 30 days of leave.
+        </retrieved_context>
+        Use the retrieved context above to answer when relevant, and cite sources by their bracket number.
     """
     items = _items(passages, max_chars, measure)
     return "\n".join([_OPENING, *items, _CLOSING, _INSTRUCTION]) if items else ""

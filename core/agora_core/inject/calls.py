@@ -46,6 +46,10 @@ def passage_to_dict(passage: Passage) -> dict[str, JSON]:
 
     Raises:
         InvalidMetadataError: its metadata is not JSON.
+
+    Examples:
+        >>> sorted(passage_to_dict(passages[0]))
+        ['id', 'metadata', 'score', 'source', 'text']
     """
     plain: dict[str, JSON] = {"id": passage.id, "text": passage.text, "score": float(passage.score)}
     if passage.source is not None:
@@ -60,6 +64,10 @@ def passage_from_dict(plain: Mapping[str, JSON]) -> Passage:
 
     Raises:
         InvalidArgumentError: a field is missing or of another type.
+
+    Examples:
+        >>> passage_from_dict(passage_to_dict(passages[0])) == passages[0]
+        True
     """
     if not isinstance(plain, Mapping):
         raise InvalidArgumentError(f"a passage must be an object with id, text and score, got {type(plain).__name__}")

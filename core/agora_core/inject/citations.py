@@ -49,7 +49,12 @@ _FEW_CHARACTERS: Final = 8
 
 
 class CitationSpan(NamedTuple):
-    """One number of a citation, and the place of the brackets around it: `answer[start:end]`."""
+    """One number of a citation, and the place of the brackets around it: `answer[start:end]`.
+
+    Examples:
+        >>> parse_citations("30 days [1].", passages).spans
+        [CitationSpan(start=8, end=11, number=1)]
+    """
 
     start: int
     end: int
@@ -58,7 +63,13 @@ class CitationSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What an answer cites."""
+    """What an answer cites.
+
+    Examples:
+        >>> found = parse_citations("30 days [1], 40 days [9].", passages)
+        >>> [passage.id for passage in found.cited], found.unknown
+        (['leave#0'], [9])
+    """
 
     cited: list[Passage]
     """The passages, each once, in the order of their first use."""
@@ -72,7 +83,12 @@ class Citations:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A quotation in an answer: `answer[start:end] == text`, without its marks."""
+    """A quotation in an answer: `answer[start:end] == text`, without its marks.
+
+    Examples:
+        >>> verify_quotes('It says "30 days of sick leave".', passages)[0].passage is None
+        True
+    """
 
     text: str
     start: int
@@ -86,6 +102,10 @@ def parse_citations(answer: str, passages: Sequence[Passage]) -> Citations:
 
     Read are `[1]`, `[1, 2]`, `[1][2]`, `[1-3]` and `[1\N{EN DASH}3]`. A range that runs backwards or over more than a
     hundred numbers is unknown.
+
+    Examples:
+        >>> [passage.id for passage in parse_citations("So it is [1-2].", passages).cited]
+        ['leave#0', 'board#0']
     """
     cited: dict[int, Passage] = {}
     spans: list[CitationSpan] = []
@@ -105,6 +125,10 @@ def verify_quotes(answer: str, passages: Sequence[Passage]) -> list[Quote]:
 
     A quotation stands between quotation marks of any usual kind and has more than three words, or more than eight
     characters of a script without spaces. Runs of white space count as one blank; all else counts as it stands.
+
+    Examples:
+        >>> verify_quotes('It says "Everyone has 30 days of leave".', passages)[0].passage.id
+        'leave#0'
     """
     texts = [" ".join(passage.text.split()) for passage in passages]
     quotes = []

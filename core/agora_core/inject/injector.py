@@ -36,6 +36,11 @@ class Injection:
     `passages` are those that stand in the block, each whole, even where the block shows the last one cut. `tool_call`
     is None where nothing was found, else a JSON object with the keys `id`, `name` (`retrieve`), `args` (the query that
     was asked), `status` (`auto_executed`) and `result` (the passages as JSON objects).
+
+    Examples:
+        >>> turn = ContextInjector(retriever, top_k=1).inject("days of leave", system="You help staff.")
+        >>> turn.system.splitlines()[2], turn.tool_call["status"]
+        ('<retrieved_context>', 'auto_executed')
     """
 
     system: str
@@ -49,6 +54,11 @@ class ContextInjector:
     Who may see what is decided by `retrieval_filter`. When it raises, or returns anything but a mapping or an
     expression, the turn fails: there is never a retrieval without the filter that was asked for. What it returns is a
     filter of the core: values are compared as JSON, and an object of operators is refused.
+
+    Examples:
+        >>> injector = ContextInjector(retriever, top_k=1, retrieval_filter=lambda actor: {"acl": actor})
+        >>> injector.inject("days of leave", actor=["board"]).passages[0].id
+        'board#0'
     """
 
     def __init__(

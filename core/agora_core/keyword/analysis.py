@@ -29,6 +29,10 @@ class Tokenizer(Protocol):
     `phrase(text) -> list[str]`, the running terms alone, for those that give a passage more than them; and, for speed,
     `words(text) -> list[str]` with `expand(words) -> list[tuple[terms, length]]`, where the terms of a passage are
     those of its words one after another, and its length is the sum of theirs (the number of terms where that is 0).
+
+    Examples:
+        >>> get_tokenizer("unicode")("HTTPServer2 starts")
+        ['httpserver2', 'http', 'server', '2', 'starts']
     """
 
     @property

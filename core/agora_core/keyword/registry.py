@@ -46,6 +46,10 @@ def get_tokenizer(name: str) -> Tokenizer:
     Raises:
         InvalidArgumentError: no tokenizer has that name.
         MissingExtraError: it is a language, and the extra `stemming` is not installed.
+
+    Examples:
+        >>> get_tokenizer("english")("Returns are free")
+        ['return', 'are', 'free']
     """
     if name in _PLAIN:
         return _PLAIN[name]()
@@ -81,6 +85,10 @@ def suggest_tokenizer(sample_texts: Iterable[str]) -> str:
 
     Raises:
         InvalidArgumentError: a lone str was given instead of several.
+
+    Examples:
+        >>> suggest_tokenizer(["Everyone has thirty days of leave, and those who work in shifts have more of it."])
+        'english'
     """
     if isinstance(sample_texts, str):
         raise InvalidArgumentError("sample_texts must be several texts, got one str; pass [text]")

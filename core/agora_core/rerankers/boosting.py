@@ -20,6 +20,11 @@ class BoostingReranker:
 
     The scores of the passages are first moved and stretched to 0..1 (all 1 where they are equal), so that they may be
     negative, as those of `l2` are. A passage without a readable date is neither new nor old: its score stays.
+
+    Examples:
+        >>> newest = BoostingReranker(boosts=[({"year": 2025}, 3.0)])
+        >>> [(passage.id, passage.score) for passage in newest.rerank("days of leave", passages)]
+        [('leave#0', 1.0), ('board#0', 0.0)]
     """
 
     def __init__(

@@ -39,6 +39,11 @@ class CrossEncoderReranker:
         InvalidArgumentError: an argument breaks a rule, or a file is not there (at once) or not readable (first use).
         MissingExtraError: onnxruntime or tokenizers is missing (`pip install 'agora-retrieval[onnx]'`), at first use.
         RerankingError: the model failed, or answered with something else than a score per pair.
+
+    Examples:
+        >>> reranker = CrossEncoderReranker(models / "msmarco.onnx", models / "tokenizer.json")
+        >>> len(reranker.rerank("days of leave", passages, top_k=1))
+        1
     """
 
     def __init__(

@@ -29,6 +29,10 @@ class EmbeddingReranker:
     Raises:
         EmbeddingError: the embedder answers with something else than one vector per text, all of one length.
         UnsupportedOperationError: `rerank` is used with an embedder that has only async methods.
+
+    Examples:
+        >>> EmbeddingReranker(embedder).rerank("days of leave", passages, top_k=1)[0].id
+        'leave#0'
     """
 
     def __init__(self, embedder: EmbeddingProvider | Any, *, max_passage_chars: int | None = None) -> None:

@@ -47,6 +47,9 @@ class HttpReranker:
         InvalidArgumentError: an argument breaks a rule.
         ModelServerError: the server refused or answered unreadably; `status` is the HTTP status, 502 for an unreadable
             answer, None for no answer.
+
+    Examples:
+        >>> server = HttpReranker("http://localhost:8080/rerank", max_passage_chars=2_000)
     """
 
     def __init__(

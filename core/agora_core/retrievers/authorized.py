@@ -28,6 +28,11 @@ class AuthorizedRetriever(BaseRetriever):
     Nothing reaches a caller, a log or a reranker before it was allowed: where `base` is a `RerankingRetriever`, its
     candidates are checked. Decisions hold for one call and are never remembered beyond it; each document is asked for
     once a call. Put a filter before it that keeps out most of what is not allowed, so that few checks are needed.
+
+    Examples:
+        >>> may = AuthorizedRetriever(retriever, lambda ids: [one for one in ids if one != "board"])
+        >>> [passage.id for passage in may.retrieve("days of leave")]
+        ['leave#0']
     """
 
     def __init__(self, base: Retriever, check: Check, *, batch_size: int = 50, max_checks: int = 500) -> None:

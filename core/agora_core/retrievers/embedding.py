@@ -16,6 +16,10 @@ class EmbeddingRetriever(BaseRetriever):
 
     The embedder's `embed_query` is used where it has one. Filter, floor, top-k and the bound by document are answered
     by the store.
+
+    Examples:
+        >>> EmbeddingRetriever(embedder, store).retrieve("days of leave", top_k=1)[0].id
+        'leave#0'
     """
 
     def __init__(self, embedder: EmbeddingProvider, store: VectorStore) -> None:

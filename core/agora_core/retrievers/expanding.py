@@ -27,6 +27,10 @@ class ExpandingRetriever(BaseRetriever):
     filter and every scope; one that is hidden or missing ends the window. What two chunks share stands once. Windows of
     one document that touch become one passage, at the better rank, so fewer than `top_k` may come back.
     `metadata["chunk_ids"]` lists what was joined.
+
+    Examples:
+        >>> ExpandingRetriever(retriever, store, before=1, after=1).retrieve("leave", top_k=1)[0].metadata["chunk_ids"]
+        ['leave#0']
     """
 
     def __init__(

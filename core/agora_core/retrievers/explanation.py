@@ -92,6 +92,11 @@ class Explanation:
     `items` are in the order of the answer, `legs` the names of the legs, `removed` counts of candidates that fell to
     the `floor` and to the `cut`. What a filter or a scope hides is in no number. It shows itself as a table, in a
     notebook too.
+
+    Examples:
+        >>> explained = retriever.explain("days of leave", top_k=1)
+        >>> explained.legs, explained.items[0].passage.id
+        (('EmbeddingRetriever',), 'leave#0')
     """
 
     def __init__(self, query: str, recording: Recording, passages: Sequence[Passage]) -> None:

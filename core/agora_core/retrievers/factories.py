@@ -102,6 +102,10 @@ def memory(
             `tokenizer` names one. A given `store` that searches no texts gets a `KeywordRetriever` of these options
             beside it, which is filled with what the store holds and backed by it; one that does takes no options.
         hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
+
+    Examples:
+        >>> retrievers.memory(embedder, documents, full_text={}).retrieve("directors", top_k=1)[0].id
+        'board#0'
     """
 
     def make(coming: Sequence[IngestDocument]) -> Parts:
@@ -184,6 +188,9 @@ def pgvector(
 
     Raises:
         TypeError: `PgVectorStore` has no such option.
+
+    Examples:
+        >>> lazy = retrievers.pgvector("postgresql://app@db/app", embedder=embedder, table="faq", ensure_schema=True)
     """
     _check_options("pgvector", store_options, frozenset(PgVectorOptions.__annotations__))
 
@@ -219,6 +226,12 @@ def qdrant(
 
     Raises:
         TypeError: `QdrantStore` has no such option.
+
+    Examples:
+        >>> server = QdrantClient(":memory:")
+        >>> lazy = retrievers.qdrant(server, embedder=embedder, collection="faq", dimension=64, ensure_collection=True)
+        >>> lazy.retrieve("days of leave")
+        []
     """
     _check_options("qdrant", store_options, frozenset(QdrantOptions.__annotations__))
 

@@ -40,6 +40,11 @@ class HybridRetriever(BaseRetriever):
 
     An `EmbeddingRetriever` and a `LexicalRetriever` over one store that has `search_hybrid` are asked in one round
     trip; the ranking is the same.
+
+    Examples:
+        >>> hybrid = HybridRetriever([EmbeddingRetriever(embedder, store), LexicalRetriever(store)])
+        >>> hybrid.retrieve("directors", top_k=1)[0].id
+        'board#0'
     """
 
     def __init__(

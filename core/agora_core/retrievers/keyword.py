@@ -80,6 +80,13 @@ class KeywordRetriever(BaseRetriever):
 
     Raises:
         InvalidArgumentError: a parameter is outside its range, or the tokenizer is not known.
+
+    Examples:
+        >>> keyword = KeywordRetriever()
+        >>> keyword.add(chunk_documents(documents))
+        2
+        >>> [passage.id for passage in keyword.retrieve("directors")]
+        ['board#0']
     """
 
     def __init__(

@@ -13,7 +13,12 @@ from agora_core.stores.ports import StorePort
 
 
 class LexicalRetriever(BaseRetriever):
-    """Searches the text of a store's records by its `search_text`. Scores are the store's."""
+    """Searches the text of a store's records by its `search_text`. Scores are the store's.
+
+    Examples:
+        >>> [passage.id for passage in LexicalRetriever(store).retrieve("directors")]
+        ['board#0']
+    """
 
     def __init__(self, store: LexicalVectorStore, *, syntax: Syntax | None = None) -> None:
         """Accept any object with `search_text` or `asearch_text`.

@@ -21,7 +21,13 @@ DEFAULT_FETCH_TOP_K: Final = 20
 
 
 class RerankingRetriever(BaseRetriever):
-    """Takes `fetch_top_k` candidates from `base` and lets `reranker` choose among them. Scores are the reranker's."""
+    """Takes `fetch_top_k` candidates from `base` and lets `reranker` choose among them. Scores are the reranker's.
+
+    Examples:
+        >>> reranking = RerankingRetriever(LexicalRetriever(store), EmbeddingReranker(embedder), fetch_top_k=20)
+        >>> reranking.retrieve("days of leave", top_k=1)[0].id
+        'leave#0'
+    """
 
     def __init__(
         self, base: Retriever, reranker: Reranker, *, fetch_top_k: int = DEFAULT_FETCH_TOP_K, blend: float = 1.0

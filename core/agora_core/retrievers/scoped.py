@@ -16,7 +16,13 @@ from agora_core.stores.ports import StorePort
 
 
 class ScopedRetriever(BaseRetriever):
-    """A retriever seen through a bound filter; a call's own filter only narrows."""
+    """A retriever seen through a bound filter; a call's own filter only narrows.
+
+    Examples:
+        >>> mine = retriever.scoped({"acl": ["staff"]})
+        >>> mine.retrieve("days of leave", filter={"acl": ["board"]})
+        []
+    """
 
     def __init__(self, retriever: Retriever, filter: AnyFilter, *, namespace: str | None = None) -> None:
         """Bind `filter` to any object with `retrieve` or `aretrieve`; see `BaseRetriever.scoped`.

@@ -34,7 +34,12 @@ OnWrite = Literal["check", "stamp"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What `check` found out about a store. No secret is in it: no password, no value of a record."""
+    """What `check` found out about a store. No secret is in it: no password, no value of a record.
+
+    Examples:
+        >>> store.check().ok, store.check().counts["records"]
+        (True, 2)
+    """
 
     ok: bool
     """Whether the store answers and is as it was told to be."""
@@ -52,6 +57,10 @@ class BaseVectorStore(ABC):
 
     `filter` selects records. `within` bounds what a call by id or by document may touch: records outside it are left
     alone by reads and removals, and make a write fail with `ScopeViolationError` before anything is written.
+
+    Examples:
+        >>> isinstance(store, BaseVectorStore), issubclass(PgVectorStore, BaseVectorStore)
+        (True, True)
     """
 
     metric: str
@@ -61,7 +70,7 @@ class BaseVectorStore(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        watch_methods(cls, _EVENTS)
+        watch_methods(cls, _EVENTS, root=BaseVectorStore)
 
     @property
     def scope(self) -> Expression | None:

@@ -46,6 +46,11 @@ class ScopedVectorStore(OperationStore):
 
     Any object with the methods of a vector store serves. By-id and by-document calls need its `within` argument;
     a store without one refuses those calls here, and still searches, lists and counts in scope.
+
+    Examples:
+        >>> mine = store.scoped({"acl": ["staff"]})
+        >>> mine.count(), mine.count({"acl": ["board"]}), mine.remove("board")
+        (1, 0, 0)
     """
 
     def __new__(cls, store: Any, *arguments: Any, **options: Any) -> ScopedVectorStore:

@@ -26,6 +26,10 @@ class FakeEmbeddingProvider:
     """Embeds by counting words: each is hashed to one of `dimensions` places, which counts it.
 
     Texts that share words are similar; a text without words is the zero vector. Vectors are not normalised.
+
+    Examples:
+        >>> len(FakeEmbeddingProvider(dimensions=8).embed(["days of leave"])[0])
+        8
     """
 
     def __init__(self, dimensions: int = 64) -> None:
@@ -48,7 +52,12 @@ class FakeEmbeddingProvider:
 
 
 class FakeReranker:
-    """Scores a passage by how many different words of the query it holds; equal scores keep their order."""
+    """Scores a passage by how many different words of the query it holds; equal scores keep their order.
+
+    Examples:
+        >>> FakeReranker().rerank("directors", passages, top_k=1)[0].id
+        'board#0'
+    """
 
     def rerank(self, query: str, passages: Sequence[Passage], *, top_k: int | None = None) -> list[Passage]:
         """Return the best `top_k` passages, all where it is None, with their new scores.
@@ -93,6 +102,10 @@ def in_memory_retriever(
         overlap: see `chunk_text`.
         separator: see `chunk_text`.
         store_options: of the store (`metric`, `dimension`).
+
+    Examples:
+        >>> in_memory_retriever({"faq": "Returns are free."}).retrieve("returns")[0].id
+        'faq#0'
     """
     from agora_core.stores.memory import MemoryVectorStore
 

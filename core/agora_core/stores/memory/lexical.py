@@ -57,6 +57,10 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
     Raises:
         InvalidArgumentError: an argument is not as described.
         MissingExtraError: the tokenizer, or the quantization, needs an extra that is not installed.
+
+    Examples:
+        >>> [passage.id for passage in store.search_text("directors", top_k=5)]
+        ['board#0']
     """
 
     def __init__(

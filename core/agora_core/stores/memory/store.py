@@ -74,6 +74,13 @@ class MemoryVectorStore(BaseVectorStore):
     Raises:
         InvalidArgumentError: the metric or the quantization is unknown, or the dimension below 1.
         MissingExtraError: `quantization` is `int8` and the extra `simd` is not installed.
+
+    Examples:
+        >>> vectors = MemoryVectorStore()
+        >>> vectors.upsert([VectorRecord("faq#0", "Returns are free.", [1.0, 0.0], metadata={"acl": ["staff"]})])
+        1
+        >>> vectors.search([1.0, 0.0], top_k=1, filter={"acl": ["staff"]})[0].score
+        1.0
     """
 
     def __init__(

@@ -55,6 +55,11 @@ class PgVectorColumns:
     None does without.
     `document_id`, `tokens` and `text_search` are generated columns that make things fast. They are used
     where the table has them, and everything is answered without them where it has not; None never looks for them.
+
+    Examples:
+        >>> columns = PgVectorColumns(id="pk", text="body", source=None, metadata="meta", embedding="vec")
+        >>> columns.text
+        'body'
     """
 
     id: str = "id"

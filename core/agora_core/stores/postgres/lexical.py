@@ -38,6 +38,14 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
 
     The same query over the same records finds the same passages with the same BM25 scores as there. The index stands in
     tables beside the records and is changed with them, in the same transaction; see docs/postgres.md.
+
+    Examples:
+        >>> with PgLexicalVectorStore(conninfo, table="faq", dimension=2) as texts:
+        ...     texts.ensure_schema()
+        ...     texts.upsert([VectorRecord("faq#0", "Returns are free.", [1.0, 0.0])])
+        ...     texts.search_text("free returns", top_k=1)[0].id
+        1
+        'faq#0'
     """
 
     def __init__(

@@ -24,6 +24,14 @@ class PgVectorStore(PgRowSecurity):
 
     One object serves sync and async code, in any number of threads and event loops. Nothing is connected before the
     first call and no connection is held between calls. See docs/postgres.md for sizing and operation.
+
+    Examples:
+        >>> with PgVectorStore(conninfo, table="facts", dimension=2) as vectors:
+        ...     vectors.ensure_schema()
+        ...     vectors.upsert([VectorRecord("faq#0", "Returns are free.", [1.0, 0.0], metadata={"year": 2024})])
+        ...     vectors.search([1.0, 0.0], top_k=1, filter=field("year") >= 2020)[0].id
+        1
+        'faq#0'
     """
 
     metric: str

@@ -33,6 +33,14 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
 
     The statistics are those of all records at the time of the query, and through `scoped` those of the scope alone. A
     query brings the postings of its terms: a word that stands in most records of a large collection is dear.
+
+    Examples:
+        >>> with QdrantLexicalVectorStore(":memory:", collection="faq", dimension=2) as texts:
+        ...     texts.ensure_collection()
+        ...     texts.upsert([VectorRecord("faq#0", "Returns are free.", [1.0, 0.0])])
+        ...     texts.search_text("free returns", top_k=1)[0].id
+        1
+        'faq#0'
     """
 
     def __init__(

@@ -41,6 +41,14 @@ class QdrantStore(QdrantCollection):
     native where a URL or an `async_client` was given; with a sync client, and in local mode, they run in a worker
     thread. Writes wait until they can be read. An upsert goes in batches: where one fails, earlier ones stay, and
     repeating the call completes it. Under cosine embeddings come back with length 1.
+
+    Examples:
+        >>> with QdrantStore(":memory:", collection="faq", dimension=2) as points:
+        ...     points.ensure_collection()
+        ...     points.upsert([VectorRecord("faq#0", "Returns are free.", [1.0, 0.0])])
+        ...     points.count()
+        1
+        1
     """
 
     _model: str | None = None

@@ -21,4 +21,10 @@ __all__ = ["Caller", "Opener", "VectorStoreContract", "record"]
 
 
 class VectorStoreContract(WritingLaws, SearchingLaws, ChangingLaws, ScopingLaws):
-    """The laws. Override `make_store`; set `metrics` to those the store knows and `lacks` to what it has not."""
+    """The laws. Override `make_store`; set `metrics` to those the store knows and `lacks` to what it has not.
+
+    Examples:
+        >>> class TestMyStore(VectorStoreContract):
+        ...     def make_store(self, *, dimension, metric):
+        ...         return MemoryVectorStore(dimension=dimension, metric=metric)  # yours
+    """
