@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 import psycopg
+import pytest
 
 from agora_core import VectorRecord
+from agora_core.stores.postgres import operations
 from agora_core.stores.postgres.session import Copy, Work, aexecute
+from agora_core.stores.postgres.text import index as text_index
 
 STALL = 0.15
 """Seconds. The target is 0.02 on a quiet machine; what is prevented stood at 0.36 and more."""
@@ -70,3 +73,33 @@ async def test_what_takes_long_is_computed_beside_the_loop(pg_conninfo: str) -> 
         assert answer.count == 3
         threads.add(await aexecute(cursor, Work(threading.get_ident)))
     assert threading.get_ident() not in threads
+
+
+async def test_many_rows_are_made_into_answers_beside_the_loop(
+    make_store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, set[int]] = {}
+
+    def watched(module: Any, name: str) -> None:
+        made = getattr(module, name)
+
+        def noting(*arguments: Any, **options: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.get_ident())
+            return made(*arguments, **options)
+
+        monkeypatch.setattr(module, name, noting)
+
+    for name in ("passage", "from_json_text", "facet_text", "vector_record"):
+        watched(operations, name)
+    for name in ("passage", "segments_of", "scored"):
+        watched(text_index, name)
+    monkeypatch.setattr(text_index, "_BYTES_A_ROW", 1)
+    store = make_store(index=None, dimension=2, lexical=True, tokenizer="unicode")
+    await store.aupsert([VectorRecord(f"d{n}#0", "words", [1.0, n], None, {"n": n}) for n in range(200)])
+    await store.afacets("n", limit=100)
+    await store.alist_documents()
+    assert len(await store.asearch([1.0, 1.0], top_k=200)) == len(await store.asearch_text("words", top_k=200)) == 200
+    assert len(await store.asearch_hybrid("words", [1.0, 1.0], top_k=200)) == 200
+    assert len(await store.aget([f"d{n}#0" for n in range(200)])) == 200
+    assert len(threads) == 6
+    assert not [name for name, seen in threads.items() if threading.get_ident() in seen]

@@ -21,8 +21,7 @@ from agora_core.stores.per_document import check_per_document, grow, prepare_hyb
 from agora_core.stores.postgres import text_search
 from agora_core.stores.postgres.connections import Operation, Source
 from agora_core.stores.postgres.layout import check_identifier
-from agora_core.stores.postgres.operations import expression_of
-from agora_core.stores.postgres.rows import passage
+from agora_core.stores.postgres.operations import expression_of, passages
 from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.statements import Target
 from agora_core.stores.postgres.store import PgVectorStore
@@ -235,7 +234,7 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
             answer = yield self._text_statement(target, asked, filter, count)
             if not answer.rows and asked.terms != asked.all_terms:
                 answer = yield self._text_statement(target, _with_stop_words(asked), filter, count)
-            return [passage(row) for row in answer.rows]
+            return (yield from passages(answer.rows))
 
         found = yield from grow(fetch, top_k=top_k, per_document=per_document)
         return [one for one in found if min_score is None or one.score >= min_score]
@@ -288,7 +287,7 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
                 walk = self._walk(target, expression, vector, count)
                 dense = yield from walk.finished((yield walk.statement))
                 lexical = yield from self._texts_found(target, asked, expression, count, None, None)
-                return [[passage(row) for row in dense], lexical]
+                return [(yield from passages(dense)), lexical]
 
             return (yield from answer(fetch))
 

@@ -25,7 +25,7 @@ from agora_core.stores.postgres.connections import Operation
 from agora_core.stores.postgres.dense import DenseSearch, Selectivity
 from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.rows import check_storable, from_json_text, passage, vector_record
-from agora_core.stores.postgres.session import Work
+from agora_core.stores.postgres.session import beside
 from agora_core.stores.postgres.statements import Target
 from agora_core.stores.postgres.text.index import TextIndex
 from agora_core.validation import (
@@ -44,8 +44,12 @@ _LOAD: Final = 5_000
 """Records that are checked and encoded at once: the memory of a load of any size."""
 
 _SCAN_PAGE: Final = 500
-_MADE_IN_PLACE: Final = 64
 _MOST_ROUNDS: Final = 1_000
+
+
+def passages(rows: Sequence[Sequence[Any]]) -> Steps[list[Passage]]:
+    """Return the passages of rows."""
+    return beside(lambda: [passage(row) for row in rows], len(rows))
 
 
 class PgOperations(OperationStore):
@@ -150,7 +154,7 @@ class PgOperations(OperationStore):
                 rows = yield from walk.finished((yield walk.statement))
                 # The rows come by falling score, so the floor cuts off an end of them; inside the statement it would
                 # make the index scan go on in vain.
-                return [passage(row) for row in rows if floor is None or row[4] >= floor]
+                return (yield from passages([row for row in rows if floor is None or row[4] >= floor]))
 
             return (yield from grow(best, top_k=most, per_document=each, first=2 * most))
 
@@ -212,7 +216,7 @@ class PgOperations(OperationStore):
         def records() -> list[VectorRecord]:
             return [vector_record(row, self._layout.storage) for row in rows]
 
-        return records() if len(rows) <= _MADE_IN_PLACE else (yield Work(records))
+        return beside(records, len(rows))
 
     def _count(self, filter: AnyFilter | None) -> Operation:
         return self._reading(filter, statements.count, lambda rows: int(rows[0][0]), 0)
@@ -316,7 +320,8 @@ class PgOperations(OperationStore):
             if expression == FALSE:
                 return denied
             target = yield from self._known_target()
-            return result((yield statement(target, expression)).rows)
+            rows = (yield statement(target, expression)).rows
+            return (yield from beside(lambda: result(rows), len(rows)))
 
         return Operation(steps)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
@@ -14,6 +14,8 @@ from psycopg.pq import Format, TransactionStatus
 
 from agora_core.steps import Steps, adrive, drive
 from agora_core.stores.postgres.rows import Vector
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,15 @@ class Work:
 
 
 Request = Statement | Copy | Work
+
+_AT_ONCE: Final = 64
+"""Rows that are made into something where they arrive: going to a thread costs more."""
+
+
+def beside(function: Callable[[], Made], rows: int) -> Steps[Made]:
+    """Return what `function` makes of so many rows; of many beside the event loop."""
+    made: Made = function() if rows <= _AT_ONCE else (yield Work(function))
+    return made
 
 
 class VectorDumper(Dumper):

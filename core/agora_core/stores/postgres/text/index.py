@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from agora_core.keyword.querying import TextQuery
 from agora_core.records import Passage, document_id_of, indexed_text
 from agora_core.steps import Steps
 from agora_core.stores.postgres.rows import passage
-from agora_core.stores.postgres.session import Copy, Statement
+from agora_core.stores.postgres.session import Copy, Statement, beside
 from agora_core.stores.postgres.statements import Target, rendered
 from agora_core.stores.postgres.text import schema
 from agora_core.stores.postgres.text.schema import TextTables
@@ -47,6 +48,9 @@ MOST_PENDING: Final = 10_000
 _LOOKED_AGAIN: Final = 8
 _FIRST_BLOCK: Final = 64
 _NARROW_FROM: Final = 256
+_BYTES_A_ROW: Final = 1_024
+"""So many bytes of postings are scored in the time in which one row is made into a passage."""
+
 _MERGED_ONE_IN: Final = 200
 _SWEPT: Final = 1_000
 _KNOWN_SECONDS: Final = 60.0
@@ -178,7 +182,8 @@ class TextIndex:
             {"ids": fresh, "lengths": [text.length for text in texts]},
         )
         numbers = {row[0]: row[1] for row in answer.rows}
-        segments = segments_of((numbers[key], text) for key, text in zip(fresh, texts, strict=True))
+        numbered = [(numbers[key], text) for key, text in zip(fresh, texts, strict=True)]
+        segments = yield from beside(lambda: segments_of(numbered), len(numbered))
         if segments:
             copy = sql.SQL("COPY {} (term, postings) FROM STDIN WITH (FORMAT BINARY)").format(tables["postings"])
             yield Copy(copy.as_string(None), copy_pieces(segments))
@@ -405,23 +410,26 @@ class _Search:
                 "for this role; call ensure_schema() and index_texts() as the owner of the table"
             )
         self._pending = [key for key, _, _ in pending]
-        extra = Extra([counted(self._index.tokenizer, text) for _, text, _ in pending])
+        extra = yield from beside(
+            lambda: Extra([counted(self._index.tokenizer, text) for _, text, _ in pending]), len(pending)
+        )
         shown = np.array([inside for _, _, inside in pending], bool)
         counting = (
             extra.texts if bound is None else [text for text, inside in zip(extra.texts, shown, strict=True) if inside]
         )
-        return scored(
+        total = Statistics(statistics.texts + len(counting), statistics.length + sum(text.length for text in counting))
+        score = partial(
+            scored,
             self._query.weights,
             segments,
             extra,
             dead=dead,
-            statistics=Statistics(
-                statistics.texts + len(counting), statistics.length + sum(text.length for text in counting)
-            ),
+            statistics=total,
             visible=None if bound is None else (visible, shown),
             k1=self._index.k1,
             b=self._index.b,
         )
+        return (yield from beside(score, sum(map(len, segments.values())) // _BYTES_A_ROW))
 
     def _snapshot(self, terms: Iterable[str], scope: Expression | None) -> Statement:
         """One statement, so that everything is of one moment."""
@@ -510,7 +518,8 @@ class _Search:
         )
         if len(answer.rows) < len(score_of):
             raise _VanishedError
-        return self._admitted((score_of[fresh[row[3]] if row[0] is None else row[0]], *row[1:]) for row in answer.rows)
+        judged = [(score_of[fresh[row[3]] if row[0] is None else row[0]], *row[1:]) for row in answer.rows]
+        return (yield from beside(lambda: self._admitted(judged), len(judged)))
 
     def _judged_unindexed(self, rows: Rows, scores: Scores) -> Steps[list[Passage]]:
         target = self._target
@@ -532,7 +541,8 @@ class _Search:
         )
         if len(answer.rows) < len(score_of):
             raise _VanishedError
-        return self._admitted((score_of[row[0]], *row[1:]) for row in answer.rows)
+        judged = [(score_of[row[0]], *row[1:]) for row in answer.rows]
+        return (yield from beside(lambda: self._admitted(judged), len(judged)))
 
     def _admitted(self, judged: Iterable[Sequence[Any]]) -> list[Passage]:
         """Return the passages asked for, of rows of score, whether it matches, context, id, text, source, metadata."""
