@@ -53,7 +53,7 @@ def test_the_page_on_errors_names_every_error_and_no_other() -> None:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(found.name)
 
-    def below(error: type) -> set[str]:
+    def below(error: type[AgoraError]) -> set[str]:
         names = {error.__name__}
         for one in error.__subclasses__():
             names |= below(one)
