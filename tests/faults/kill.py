@@ -18,9 +18,20 @@ from typing import Any, Final
 
 from agora_core import ingest_documents
 from agora_core.corpus import sync_documents
-from tests.faults.stores import CHUNKING, EMBEDDER, Model, Place, chunks, document, expected, kept, observed, opened
+from tests.faults.stores import (
+    CHUNKING,
+    EMBEDDER,
+    KINDS,
+    Model,
+    Place,
+    chunks,
+    document,
+    expected,
+    kept,
+    observed,
+    opened,
+)
 
-KINDS: Final = ("postgres", "memory", "qdrant")
 NAMES: Final = [f"doc{n}" for n in range(12)]
 _SERVER_EVERY: Final = 8
 

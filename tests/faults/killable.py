@@ -23,7 +23,7 @@ class Killable:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="agora-pg-kill-"))
         made = start_embedded_server(self.folder)
-        self.conninfo: str = made.get_uri()
+        self.conninfo = self.address = str(made.get_uri())
         options = psycopg.conninfo.conninfo_to_dict(self.conninfo)
         self._command = [str(made.bin_path / "postgres"), "-D", str(self.folder), "-h", "", "-k", str(options["host"])]
         self._user = made.system_user

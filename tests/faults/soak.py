@@ -15,19 +15,35 @@ import random
 import threading
 import time
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
 from agora_core.errors import AgoraError
-from tests.faults.stores import DIMENSION, Place, State, chunks, expected, observed, opened
+from tests.faults.engine_server import EngineServer
+from tests.faults.stores import DIMENSION, KINDS, Place, State, chunks, expected, observed, opened
 
 TASKS: Final = 64
 THREADS: Final = 16
 SHARED: Final = [f"shared{n}" for n in range(4)]
 _TOLD: Final = (AgoraError, TimeoutError, asyncio.TimeoutError)
 """What a caller may be told while sessions are killed and calls are cut; anything else is a fault."""
+
+
+_calling: ContextVar[Caller] = ContextVar("calling")
+
+
+class _Threads(ThreadPoolExecutor):
+    """Worker threads that tell whose call runs in them: it runs on when its caller is cut off."""
+
+    def submit(self, function: Any, /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Remember the call under its caller."""
+        future = super().submit(function, *arguments, **options)
+        _calling.get().running = future
+        return future
 
 
 class Caller:
@@ -37,6 +53,7 @@ class Caller:
         """Begin with nothing written."""
         self.chance = random.Random(seed)
         self.names = [f"{name}-{n}" for n in range(2)]
+        self.running: Future[Any] | None = None
         self.may_be: dict[str, list[State | None]] = {name: [None] for name in self.names}
 
     def step(self, faults: list[str], store: Any) -> tuple[str, tuple[Any, ...], Any]:
@@ -114,6 +131,7 @@ def soak(place: Place, seconds: float, seed: int) -> Counter[str]:
                     then(answer)
 
     async def in_task(caller: Caller) -> None:
+        _calling.set(caller)
         while time.monotonic() < end:
             method, arguments, then = caller.step(faults, store)
             call = asyncio.ensure_future(called(store, method, arguments, "a"))
@@ -125,8 +143,8 @@ def soak(place: Place, seconds: float, seed: int) -> Counter[str]:
                 raise
             except _TOLD as error:
                 counts["cut" if isinstance(error, asyncio.TimeoutError) else "refused"] += 1
-                if place.kind != "postgres":
-                    await asyncio.sleep(0.05)
+                if caller.running is not None:
+                    await asyncio.gather(asyncio.wrap_future(caller.running), return_exceptions=True)
             except Exception as error:
                 faults.append(f"{method}: {error!r}")
             else:
@@ -136,19 +154,25 @@ def soak(place: Place, seconds: float, seed: int) -> Counter[str]:
             await asyncio.sleep(0)
 
     async def tasks() -> None:
+        asyncio.get_running_loop().set_default_executor(_Threads(TASKS))
         await asyncio.gather(*(in_task(caller) for caller in callers[:TASKS]))
         await asyncio.sleep(1)
         assert len(asyncio.all_tasks()) == 1, "tasks are left"
 
     threads = [threading.Thread(target=in_thread, args=(caller,)) for caller in callers[TASKS:]]
     if place.server is not None:
-        threads.append(threading.Thread(target=_trouble, args=(place, end, random.Random(seed))))
+        trouble = _engine_trouble if isinstance(place.server, EngineServer) else _trouble
+        threads.append(threading.Thread(target=trouble, args=(place, end, random.Random(seed))))
     for thread in threads:
         thread.start()
     asyncio.run(tasks())
     for thread in threads:
         thread.join()
     _looked_at(store, callers, faults)
+    if place.kind in ("qdrant", "engine"):
+        store.reindex_filters()
+        assert not store.reindex_filters(), "changes are left half done"
+        _looked_at(store, callers, faults)
     store.close()
     _nothing_left(place, threads_before)
     return counts
@@ -180,6 +204,22 @@ def _trouble(place: Place, end: float, chance: random.Random) -> None:
                 time.sleep(0.5)
 
 
+def _engine_trouble(place: Place, end: float, chance: random.Random) -> None:
+    """Kill the server, refuse requests for a while, and lose answers of what was done."""
+    assert isinstance(place.server, EngineServer)
+    settle = min(6.0, (end - time.monotonic()) / 3)
+    while time.monotonic() < end - settle:
+        time.sleep(chance.random() * 4)
+        what = chance.choice(["refuse", "drop", "drop", "server"])
+        if what == "server":
+            place.server.kill()
+            place.server.start()
+        else:
+            number = chance.randrange(1, 30)
+            place.server.fail(failures=[503] * number * (what == "refuse"), dropped=number * (what == "drop"))
+    place.server.fail(failures=[], dropped=0)
+
+
 def _looked_at(store: Any, callers: list[Caller], faults: list[str]) -> None:
     found = observed(store)
     for caller in callers:
@@ -190,7 +230,8 @@ def _looked_at(store: Any, callers: list[Caller], faults: list[str]) -> None:
         labels = {label for _, _, label in found.get(name, ())}
         whole = [expected(name, (version, label)) for label in labels for version in range(40)]
         if len(labels) != 1 or found[name] not in whole:
-            faults.append(f"{name} is a mixture")
+            versions = Counter((text.split(" of version ")[-1].split()[0], label) for _, text, label in found[name])
+            faults.append(f"{name} is a mixture: {versions}")
     assert not faults, f"{len(faults)} faults: {faults[:5]}"
 
 
@@ -201,6 +242,11 @@ def _nothing_left(place: Place, threads: int) -> None:
     assert threading.active_count() <= threads, "threads are left"
     assert not place.left_files(), "files are left"
     if place.server is None:
+        return
+    if isinstance(place.server, EngineServer):
+        while place.server.connections() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not place.server.connections(), f"{place.server.connections()} connections are left"
         return
     with psycopg.connect(place.address) as admin:
         while time.monotonic() < deadline:
@@ -219,7 +265,7 @@ def _nothing_left(place: Place, threads: int) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", default=["postgres", "memory"], metavar="store")
+    parser.add_argument("kinds", nargs="*", default=list(KINDS), metavar="store")
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()

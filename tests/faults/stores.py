@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -18,11 +19,17 @@ from agora_core import (
     document_id_of,
 )
 from agora_core.testing import FakeEmbeddingProvider
+from tests.faults.engine_server import EngineServer
 from tests.faults.killable import Killable
 
 State = tuple[int, str]
 """Version and label of a document."""
 Model = Mapping[str, State | None]
+KINDS: Final = ("postgres", "memory", "qdrant", "engine")
+"""Qdrant twice: a folder in local mode, and its engine behind a server."""
+
+FOLDER: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where folders are made: what is killed is the process and not the machine, so no disk need be waited for."""
 
 DIMENSION: Final = 8
 CHUNKING: Final[dict[str, Any]] = {"chunk_size": 60, "overlap": 0}
@@ -62,11 +69,13 @@ class Place:
     """Where the records of one kind of store outlive its process."""
 
     def __init__(self, kind: str) -> None:
-        """Make it: a server for `postgres`, a folder for `memory` and `qdrant`."""
+        """Make it: a server for `postgres` and `engine`, a folder for `memory` and `qdrant`."""
         self.kind = kind
-        self.server = Killable() if kind == "postgres" else None
-        self._folder = Path(tempfile.mkdtemp(prefix="agora-faults-"))
-        self.address = self.server.conninfo if self.server is not None else str(self._folder / "records")
+        self.server: Any = None
+        if kind in ("postgres", "engine"):
+            self.server = Killable() if kind == "postgres" else EngineServer(FOLDER)
+        self._folder = Path(tempfile.mkdtemp(prefix="agora-faults-", dir=FOLDER))
+        self.address = self.server.address if self.server is not None else str(self._folder / "records")
 
     def remove(self) -> None:
         """Take it down."""
@@ -85,8 +94,10 @@ def opened(kind: str, address: str) -> Any:
         store: Any = PgVectorStore(address, table="faults", dimension=DIMENSION, index=None)
         store.ensure_schema()
         return store
-    if kind == "qdrant":
-        store = QdrantStore(address, collection="faults", dimension=DIMENSION)
+    if kind in ("qdrant", "engine"):
+        # The server is one Python process, and 80 callers wait for their turn.
+        timeout = 60 if kind == "engine" else None
+        store = QdrantStore(address, collection="faults", dimension=DIMENSION, timeout=timeout)
         store.ensure_collection()
         return store
     return MemoryVectorStore.load(address) if Path(address).exists() else MemoryVectorStore(dimension=DIMENSION)

@@ -24,7 +24,7 @@ _FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 @dataclass
 class _Collection:
     shard: Any
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Any
     vectors: Any
     sparse: Any
     metadata: Any
@@ -39,7 +39,9 @@ class _Collection:
 class EdgeClient:
     """A sync client over edge shards, one for each collection."""
 
-    def __init__(self, *, indexing_threshold: int | None = None) -> None:
+    def __init__(self, *, indexing_threshold: int | None = None, folder: Path | None = None) -> None:
+        """`folder` outlives the client; without one each collection has a folder of its own that does not."""
+        self._folder = folder
         self._collections: dict[str, _Collection] = {}
         # Emptied shards: making one takes a hundred times as long as emptying it.
         self._spare: list[_Collection] = []
@@ -49,7 +51,8 @@ class EdgeClient:
     def close(self) -> None:
         for collection in [*self._collections.values(), *self._spare]:
             collection.shard.close()
-            collection.folder.cleanup()
+            if self._folder is None:
+                collection.folder.cleanup()
         self._collections.clear()
         self._spare.clear()
 
@@ -78,7 +81,8 @@ class EdgeClient:
             spare.metadata = metadata
             self._collections[collection_name] = spare
             return True
-        folder = tempfile.TemporaryDirectory(prefix="edge-", dir=_FOLDER)
+        made = None if self._folder is None else self._folder / collection_name
+        folder = tempfile.TemporaryDirectory(prefix="edge-", dir=_FOLDER) if made is None else made
         sparse = {name: edge.EdgeSparseVectorParams() for name in sparse_vectors_config or {}}
         config = edge.EdgeConfig(
             vectors=edge.EdgeVectorParams(
@@ -87,7 +91,8 @@ class EdgeClient:
             sparse_vectors=sparse or None,
             optimizers=edge.EdgeOptimizersConfig(indexing_threshold=self._indexing_threshold),
         )
-        shard = edge.EdgeShard.create(str(Path(folder.name) / "shard"), config)
+        path = Path(folder.name) / "shard" if made is None else made
+        shard = edge.EdgeShard.load(str(path)) if path.exists() else edge.EdgeShard.create(str(path), config)
         self._collections[collection_name] = _Collection(shard, folder, vectors_config, sparse_vectors_config, metadata)
         return True
 
@@ -101,7 +106,7 @@ class EdgeClient:
         config = SimpleNamespace(params=params, metadata=collection.metadata)
         return SimpleNamespace(config=config, payload_schema=dict(collection.indexes))
 
-    def create_payload_index(self, collection_name: str, field_name: str, field_schema: Any, wait: bool) -> None:
+    def create_payload_index(self, collection_name: str, field_name: str, field_schema: Any, wait: bool = True) -> None:
         collection = self._collections[collection_name]
         if isinstance(field_schema, models.KeywordIndexParams):
             schema: Any = edge.KeywordIndexParams(is_tenant=field_schema.is_tenant)
@@ -114,20 +119,20 @@ class EdgeClient:
         return SimpleNamespace(version="1.16.0")
 
     def upsert(
-        self, collection_name: str, points: Sequence[models.PointStruct], wait: bool, update_filter: Any = None
+        self, collection_name: str, points: Sequence[models.PointStruct], wait: bool = True, update_filter: Any = None
     ) -> None:
         converted = [edge.Point(p.id, _vector(p.vector), p.payload) for p in points]
         condition = _optional_filter(update_filter)
         self._update(collection_name, edge.UpdateOperation.upsert_points(converted, condition))
 
-    def delete(self, collection_name: str, points_selector: Any, wait: bool) -> None:
+    def delete(self, collection_name: str, points_selector: Any, wait: bool = True) -> None:
         if isinstance(points_selector, models.PointIdsList):
             self._update(collection_name, edge.UpdateOperation.delete_points(list(points_selector.points)))
         else:
             chosen = _filter(points_selector.filter)
             self._update(collection_name, edge.UpdateOperation.delete_points_by_filter(chosen))
 
-    def batch_update_points(self, collection_name: str, update_operations: Sequence[Any], wait: bool) -> None:
+    def batch_update_points(self, collection_name: str, update_operations: Sequence[Any], wait: bool = True) -> None:
         for operation in update_operations:
             if isinstance(operation, models.UpsertOperation):
                 assert isinstance(operation.upsert, models.PointsList)
@@ -153,12 +158,17 @@ class EdgeClient:
                 change = edge.UpdateOperation.set_payload_by_filter(_filter(given.filter), given.payload, given.key)
             self._update(collection_name, change)
 
-    def count(self, collection_name: str, count_filter: Any, exact: bool, shard_key_selector: Any) -> Any:
+    def count(self, collection_name: str, count_filter: Any, exact: bool = True, shard_key_selector: Any = None) -> Any:
         request = edge.CountRequest(exact=exact, filter=_optional_filter(count_filter))
         return SimpleNamespace(count=self._collections[collection_name].shard.count(request))
 
     def retrieve(
-        self, collection_name: str, ids: list[str], with_payload: list[str], with_vectors: bool, shard_key_selector: Any
+        self,
+        collection_name: str,
+        ids: list[str],
+        with_payload: list[str],
+        with_vectors: bool,
+        shard_key_selector: Any = None,
     ) -> list[Any]:
         shard = self._collections[collection_name].shard
         return [_record(r) for r in shard.retrieve(ids, with_payload=with_payload, with_vector=with_vectors)]
@@ -170,8 +180,8 @@ class EdgeClient:
         limit: int,
         offset: Any,
         with_payload: Any,
-        with_vectors: bool,
-        shard_key_selector: Any,
+        with_vectors: bool = False,
+        shard_key_selector: Any = None,
     ) -> tuple[list[Any], Any]:
         request = edge.ScrollRequest(
             offset=offset,
@@ -181,10 +191,16 @@ class EdgeClient:
             with_vector=with_vectors,
         )
         records, after = self._collections[collection_name].shard.scroll(request)
-        return [_record(r) for r in records], after
+        return [_record(r) for r in records], None if after is None else str(after)
 
     def facet(
-        self, collection_name: str, key: str, facet_filter: Any, limit: int, exact: bool, shard_key_selector: Any
+        self,
+        collection_name: str,
+        key: str,
+        facet_filter: Any,
+        limit: int,
+        exact: bool = True,
+        shard_key_selector: Any = None,
     ) -> Any:
         if key not in self._collections[collection_name].indexes:
             raise ValueError(f"no index of {key}")
@@ -204,9 +220,9 @@ class EdgeClient:
         query_filter: Any,
         limit: Any,
         with_payload: Any,
-        with_vectors: bool,
-        search_params: models.SearchParams | None,
-        shard_key_selector: Any,
+        with_vectors: bool = False,
+        search_params: models.SearchParams | None = None,
+        shard_key_selector: Any = None,
     ) -> Any:
         self.calls.append("exact" if search_params is not None and search_params.exact else "query")
         request = edge.QueryRequest(
@@ -218,7 +234,9 @@ class EdgeClient:
             params=None if search_params is None else edge.SearchParams(exact=bool(search_params.exact)),
         )
         points = self._collections[collection_name].shard.query(request)
-        return SimpleNamespace(points=[SimpleNamespace(id=p.id, score=p.score, payload=p.payload) for p in points])
+        return SimpleNamespace(
+            points=[SimpleNamespace(id=str(p.id), version=0, score=p.score, payload=p.payload) for p in points]
+        )
 
     def query_batch_points(self, collection_name: str, requests: Sequence[models.QueryRequest]) -> list[Any]:
         return [
