@@ -7,6 +7,7 @@ the collation of a column or of the database.
 from __future__ import annotations
 
 import functools
+import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.rows import key_order, to_json_text
 from agora_core.stores.postgres.schema import document_id_of_sql
 from agora_core.stores.postgres.session import Statement
+from agora_core.stores.postgres.tokens import value_token
 
 _STAGE: Final = sql.Identifier("pg_temp", "agora_stage")
 _ADVISORY_BUCKETS: Final = 256
@@ -198,25 +200,70 @@ def list_documents(target: Target, filter: Expression | None) -> Statement:
     )
 
 
-def facets(target: Target, filter: Expression | None, path: Sequence[str], limit: int) -> Statement:
-    """The most frequent values under a path as JSON texts, with their counts; of ties at the end all."""
+def has_lists(target: Target, key: str) -> Statement | None:
+    """Whether any record has a list under a key; None where no tokens say so."""
+    if target.catalog.tokens is None:
+        return None
+    return rendered(
+        sql.SQL("SELECT EXISTS (SELECT FROM {} AS t WHERE {} @> %(list)s::text[])").format(
+            target.table, target.column(target.catalog.tokens)
+        ),
+        {"list": [value_token(key, [])]},
+    )
+
+
+def facets(target: Target, filter: Expression | None, path: Sequence[str], limit: int, *, lists: bool) -> Statement:
+    """The most frequent values under a path as JSON texts, with their counts; of ties at the end all that may count.
+
+    The rows are grouped once, by values or, with `lists`, by members. A list that may hold a member twice is grouped as
+    a whole, under a mark that no record knows, and spread after that: lists like it are few, or few differ.
+    """
     condition = target.condition(filter)
     value: sql.Composable = target.column(target.layout.columns.metadata)
-    parameters = {f"path{number}": segment for number, segment in enumerate(path)}
+    parameters: dict[str, Any] = {f"path{number}": segment for number, segment in enumerate(path)}
     for name in parameters:
         # `->` with a text key walks objects only.
         value = sql.SQL("{} -> {}::text").format(value, sql.Placeholder(name))
+    value = sql.SQL("({})").format(value)
+    whole = sql.SQL("jsonb_build_object(%(mark)s::text, {})").format(value)
+    if lists:
+        source: sql.Composable = sql.SQL(
+            ", LATERAL jsonb_path_query(CASE WHEN CASE jsonb_typeof({value}) WHEN 'array' THEN {unique} ELSE true END "
+            "THEN {value} ELSE {whole} END, '$[*]') AS member"
+        ).format(value=value, whole=whole, unique=_members_differ(target, value, inside=len(path) > 1))
+        member: sql.Composable = sql.SQL("member")
+    else:
+        source = sql.SQL("")
+        member = sql.SQL("CASE jsonb_typeof({}) WHEN 'array' THEN {} ELSE {} END").format(value, whole, value)
     query = sql.SQL(
-        "WITH found AS MATERIALIZED (SELECT {value} AS value FROM {table} AS t "
-        "WHERE {value} IS NOT NULL AND {condition}) "
-        "SELECT value::text, sum(n)::bigint AS n FROM ("
-        "SELECT value, count(*) AS n FROM found WHERE jsonb_typeof(value) <> 'array' GROUP BY value "
-        "UNION ALL SELECT member, count(*) FROM found, LATERAL ("
-        "SELECT DISTINCT member "
-        "FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE '[]' END) AS member"
-        ") AS members GROUP BY member) AS counted GROUP BY value ORDER BY n DESC FETCH FIRST %(limit)s ROWS WITH TIES"
-    ).format(value=value, table=target.table, condition=condition.clause)
-    return rendered(query, condition.parameters, parameters, {"limit": limit})
+        "WITH found AS MATERIALIZED (SELECT {member} AS member, count(*) AS n FROM {table} AS t{source} "
+        "WHERE {value} IS NOT NULL AND {condition} GROUP BY 1), "
+        "total AS (SELECT member, sum(n)::bigint AS n FROM ("
+        "SELECT member, n FROM found WHERE NOT member ? %(mark)s "
+        "UNION ALL SELECT once.member, n FROM found, LATERAL (SELECT DISTINCT e.member FROM jsonb_array_elements("
+        "found.member -> %(mark)s::text) AS e (member)) AS once WHERE found.member ? %(mark)s"
+        ") AS spread GROUP BY member) "
+        # Of strings the server knows the order that ties have.
+        "SELECT text, n FROM (SELECT member::text AS text, n, jsonb_typeof(member) <> 'string' OR row_number() OVER ("
+        "PARTITION BY n, jsonb_typeof(member) = 'string' ORDER BY member::text COLLATE \"C\") <= %(limit)s AS near "
+        "FROM total) AS ranked WHERE near ORDER BY n DESC FETCH FIRST %(limit)s ROWS WITH TIES"
+    ).format(member=member, table=target.table, source=source, value=value, condition=condition.clause)
+    return rendered(query, condition.parameters, parameters, {"limit": limit, "mark": str(uuid.uuid4())})
+
+
+def _members_differ(target: Target, value: sql.Composable, *, inside: bool) -> sql.Composable:
+    """Return a cheap condition that is true only of a list whose members all differ; `inside` is below a first key."""
+    text = (
+        "CASE jsonb_array_length({v}) WHEN 0 THEN true WHEN 1 THEN true WHEN 2 THEN ({v} -> 0) <> ({v} -> 1) "
+        "WHEN 3 THEN ({v} -> 0) <> ({v} -> 1) AND ({v} -> 0) <> ({v} -> 2) AND ({v} -> 1) <> ({v} -> 2) ELSE {more} END"
+    )
+    more: sql.Composable = sql.SQL("false")
+    if target.catalog.tokens is not None and not inside:
+        # A tsvector drops what stands twice; it takes 1 MB, and no token is longer than 255 bytes.
+        tokens = target.column(target.catalog.tokens)
+        more = sql.SQL("CASE WHEN cardinality({t}) < 4000 THEN cardinality({t}) = length(array_to_tsvector({t})) END")
+        more = more.format(t=tokens)
+    return sql.SQL(text).format(v=value, more=more)
 
 
 def estimated_rows(target: Target) -> Statement:
