@@ -197,3 +197,43 @@ def test_a_reader_between_any_two_changes(mortal: Any, write: str) -> None:
     act(store)
     client.between = None
     assert [state for state, _ in itertools.groupby(states)] == [told(BEFORE), told(after)]
+
+
+@pytest.mark.parametrize("write", [name for name in WRITES if name not in ("first", "remove_where")])
+@pytest.mark.parametrize("other", ["shrinks", "removes"])
+def test_a_writer_that_is_overtaken_at_any_change(write: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another takes it for dead, ends its change and writes; then it goes on, and its late points stay unseen."""
+    monkeypatch.setattr("agora_core.stores.qdrant.journal._PATIENCE", 0.0)
+    third = chunks("d", (2, 3), OLD, "third") if other == "shrinks" else []
+    engine: Any = EdgeClient()
+    engine.kind = "engine"
+    act, after = WRITES[write]
+    # What was written last stands, and what a patch finds is patched.
+    ends = [told([*third, *BEFORE[4:]]), told(after)]
+    if write == "patch":
+        ends.append(told([*chunks("d", (2, 3), NEW, "third"), *BEFORE[4:]]))
+    for number in itertools.count():
+        client, store = filled(engine, QdrantStore)
+        left = number
+
+        def overtake(store: Any = store, client: Any = client) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                client.between = None
+                rival = QdrantStore(engine, collection=store._settings.collection, dimension=2)
+                rival.replace_documents(["d"], third) if other == "shrinks" else rival.remove("d")
+
+        client.between = overtake
+        act(store)
+        over = client.between is not None
+        client.between = None
+        assert seen(store) in ends, number
+        # Nothing is left that a later writer stumbles over.
+        store.replace_documents(["d"], chunks("d", range(5), NEW, "last"))
+        assert seen(store) == told([*chunks("d", range(5), NEW, "last"), *BEFORE[4:]]), number
+        assert store.reindex_filters() == 0, number
+        if over:
+            break
+    engine.close()
+    assert number > 3

@@ -157,6 +157,8 @@ class Change:
     """The ids of points that go."""
     kept: set[str] = field(default_factory=set)
     """Those among them that have tokens of this format."""
+    met: set[str] = field(default_factory=set)
+    """Other changes whose marks stand on points of this one."""
     fresh: list[Any] = field(default_factory=list)
     """New points in their own places, which are free."""
     copies: list[Any] = field(default_factory=list)
@@ -167,6 +169,13 @@ class Change:
     """What the points that go or are patched must still match when they are marked; one that does not ends the try."""
     selection: Any = None
     """A Filter of more points that go, for the server to find."""
+
+    def look(self, point_id: str, payload: Mapping[str, Any]) -> None:
+        """Take note of a point that is to go or to be patched."""
+        if (payload.get("agora") or {}).get("v") in (FORMAT, MARKED):
+            self.kept.add(point_id)
+        if mark := mark_of(payload):
+            self.met.add(mark[1:])
 
     def entry(self) -> dict[str, Any]:
         """Return what the journal says of it at first."""
@@ -208,6 +217,24 @@ def settle(settings: QdrantSettings, documents: Iterable[str] | None) -> Steps[t
 def _touches(entry: Mapping[str, Any], documents: set[str] | None) -> bool:
     named = entry.get("d")
     return documents is None or named is None or not documents.isdisjoint(named)
+
+
+def overtaken(settings: QdrantSettings, change: Change) -> Steps[bool]:
+    """Say whether another change stands on the same points; what is left of one that nobody knows any more goes.
+
+    A writer that was taken for dead may write once more; nobody sees it, and nobody but the next writer looks for it.
+    """
+    if not change.met:
+        return False
+    entries = yield from read_journal(settings)
+    for name in sorted(change.met - entries.keys()):
+        yield requests.update(settings, _dropping(settings, name))
+    return True
+
+
+def _dropping(settings: QdrantSettings, name: str) -> list[Any]:
+    """Return what undoes a change: what was to come is dropped, what was there stays."""
+    return [_delete(settings, "+~=", name, None), *_unmarking(settings, "-*", name, None, None)]
 
 
 def perform(settings: QdrantSettings, change: Change, exists: bool) -> Steps[bool]:
@@ -289,6 +316,8 @@ def _finish(settings: QdrantSettings, change: Change, *, alone: bool, last: Any)
             copies = [_as(point, point.id, "=", name) for point in change.copies]
             own = None if settings.local else _marked("-=", name)
             yield from requests.upsert_bounded(settings, copies, condition=own)
+            if not (yield from _still_known(settings, name)):
+                return
             beside = [beside_id(point.payload["id"], name) for point in change.copies]
             operations = [_set_state(settings, name, "moved", "done"), _delete(settings, "~", name, beside)]
         written = [point.id for point in (*change.fresh, *change.copies)]
@@ -305,12 +334,12 @@ def _heal(settings: QdrantSettings, name: str, entry: Mapping[str, Any]) -> Step
     entries, last = yield from _journal(settings)
     state = _state(entries or {}, name)
     if state == "none":
+        yield requests.update(settings, _dropping(settings, name))
         return 0
     alone = len(entries or {}) == 1
     touched = int((yield requests.count(settings, _marked("-+~=*", name))).count)
     if state == "void":
-        operations = [_delete(settings, "+~=", name, None), *_unmarking(settings, "-*", name, None, None)]
-        yield requests.update(settings, [*operations, *_closing(settings, name, alone, last)])
+        yield requests.update(settings, [*_dropping(settings, name), *_closing(settings, name, alone, last)])
         return touched
     if "patch" in entry:
         patch = json.loads(entry["patch"])
@@ -323,10 +352,20 @@ def _heal(settings: QdrantSettings, name: str, entry: Mapping[str, Any]) -> Step
             taken = {point.id for point in copies}
             yield requests.update(settings, [_delete(settings, "-", name, None, without=taken)])
             yield from requests.upsert_bounded(settings, copies, condition=_marked("-=", name))
+            if not (yield from _still_known(settings, name)):
+                return touched
             operations.append(_set_state(settings, name, "moved", "done"))
         operations += [_delete(settings, "~", name, None), _unmark(settings, "+=", name, None)]
     yield requests.update(settings, [*operations, *_closing(settings, name, alone, last)])
     return touched
+
+
+def _still_known(settings: QdrantSettings, name: str) -> Steps[bool]:
+    """Say whether nobody else has ended a change meanwhile; if one has, what was just written of it goes again."""
+    if settings.local or name in (yield from read_journal(settings)):
+        return True
+    yield requests.update(settings, _dropping(settings, name))
+    return False
 
 
 def _beside(settings: QdrantSettings, name: str) -> Steps[list[Any]]:

@@ -33,6 +33,7 @@ from agora_core.stores.qdrant.journal import (
     View,
     beside_id,
     mark_of,
+    overtaken,
     perform,
     repeated,
     settle,
@@ -40,8 +41,6 @@ from agora_core.stores.qdrant.journal import (
 )
 from agora_core.stores.qdrant.payload import (
     CONTEXT_KEY,
-    FORMAT,
-    MARKED,
     context_of,
     digests_of,
     filter_object,
@@ -364,7 +363,9 @@ def remove(settings: QdrantSettings, compiled: CompiledFilter, document: str | N
         change = Change(named, bound=compiled)
         by_server = compiled.exact and not settings.local and document is None
         judged = without_tokens() if by_server else compiled.candidates
-        found = yield from _collect(settings, requests.narrowed(judged, *must), compiled, change.kept)
+        found = yield from _collect(settings, requests.narrowed(judged, *must), compiled, change)
+        if (yield from overtaken(settings, change)):
+            return None
         change.going += found
         removed = len(change.going)
         if by_server:
@@ -381,16 +382,15 @@ def remove(settings: QdrantSettings, compiled: CompiledFilter, document: str | N
 
 
 def _collect(
-    settings: QdrantSettings, condition: Any, compiled: CompiledFilter, kept: set[str]
+    settings: QdrantSettings, condition: Any, compiled: CompiledFilter, change: Change
 ) -> Steps[dict[str, str]]:
-    """Return the document of each point that matches, by its id; `kept` gets those with tokens of this format."""
+    """Return the document of each point that matches, by its id; the change takes note of each."""
     found: dict[str, str] = {}
 
     def take(point_id: str, payload: Payload) -> None:
         if compiled.matches(metadata_of(payload) or {}):
             found[point_id] = document_id_of(payload["id"])
-            if (payload.get("agora") or {}).get("v") in (FORMAT, MARKED):
-                kept.add(point_id)
+            change.look(point_id, payload)
 
     yield from scrolled(settings, condition, take, fields=WRITER_FIELDS)
     return found
@@ -415,7 +415,9 @@ def replace_documents(
         change, old = Change(document_ids, bound=within), dict[str, str]()
         for part in batched(document_ids, _READ_BATCH):
             condition = requests.narrowed((within or NO_FILTER).candidates, requests.documents_condition(part))
-            old.update((yield from _collect(settings, condition, within or NO_FILTER, change.kept)))
+            old.update((yield from _collect(settings, condition, within or NO_FILTER, change)))
+        if (yield from overtaken(settings, change)):
+            return None
         alone = _single(change, old, points, listed)
         if (change.going or change.fresh or change.copies) and not (yield from perform(settings, change, exists)):
             return None
@@ -466,12 +468,13 @@ def update_metadata(
                 if not within.matches(merge_effective(metadata, effective)):
                     raise out_of_scope(str(payload.get("id")))
             change.patched.append(point_id)
-            if (payload.get("agora") or {}).get("v") in (FORMAT, MARKED):
-                change.kept.add(point_id)
+            change.look(point_id, payload)
 
         document = requests.documents_condition([document_id])
         condition = requests.narrowed(None if within is None else within.candidates, document)
         yield from scrolled(settings, condition, take, fields=WRITER_FIELDS)
+        if (yield from overtaken(settings, change)):
+            return None
         if not change.patched:
             return 0
         return len(change.patched) if (yield from perform(settings, change, exists)) else None
