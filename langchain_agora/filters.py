@@ -50,6 +50,24 @@ def to_core_filter(filter: Any) -> AnyFilter:
         raise InvalidFilterError("the filter is nested too deeply; flatten it") from None
 
 
+def to_scope(scope: Any) -> AnyFilter:
+    """Return what `scoped` binds: a filter of the core, whose values are data; operators are read in `filter=` alone.
+
+    Raises:
+        InvalidFilterError: it is no filter of the core, or holds operators.
+    """
+    if not isinstance(scope, Mapping):
+        return compile_filter(scope)
+    entries = dict(scope)
+    for key, value in entries.items():
+        if _is_operator(key) or _holds_operators(value):
+            raise InvalidFilterError(
+                f"scoped takes values as data and reads no operators, got some at {key!r}; where the application "
+                "itself writes them, give scoped(to_core_filter({...})), or an expression such as field('year') >= 2020"
+            )
+    return _plain(entries)
+
+
 def _plain(entries: Mapping[str, Any]) -> AnyFilter:
     # Copied first, for a copy has an end, whatever is nested in what was given.
     frozen = frozen_filter(entries)

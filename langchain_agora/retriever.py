@@ -15,16 +15,17 @@ from pydantic import field_validator
 
 from agora_core.adapting import RetrieverPort, arun, check_min_score, check_query, check_top_k, cut_answer, offers, run
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
-from agora_core.filters import conjoin, frozen_filter
+from agora_core.filters import Expression, conjoin, frozen_filter
 from agora_core.protocols import AnyFilter, AsyncRetriever, Retriever, SyncRetriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
+from agora_core.retrievers.base import known_scope, whole_scope
 from agora_core.retrievers.run_scope import RunScopedRetriever
 from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.steps import Call, Steps
 from agora_core.stores.per_document import check_per_document, cut_per_document, grow
 from langchain_agora.documents import to_document, to_passages
-from langchain_agora.filters import to_core_filter
+from langchain_agora.filters import to_core_filter, to_scope
 from langchain_agora.scope import Scope, bound_config, from_run
 from langchain_agora.vectorstore_retriever import ConfigAwareRetriever, child_config
 
@@ -116,14 +117,19 @@ class AgoraRetriever(ConfigAwareRetriever):
     def _check_filter(cls, value: Any) -> Any:
         return None if value is None else to_core_filter(value)
 
+    @property
+    def scope(self) -> Expression | None:
+        """All that bounds this retriever in the current call, `filter` included; None where nothing does."""
+        return whole_scope(self.retriever, self.filter)
+
     def scoped(self, scope: Scope) -> AgoraRetriever:
-        """Return a view in which `scope` always holds: a filter, or a function of the run's config.
+        """Return a view in which `scope` always holds: a filter of the core, or a function of the run's config.
 
         See `AgoraVectorStore.scoped` for what the function is given; None or a raise fails the call.
         """
         if callable(scope):
             return self.model_copy(update={"retriever": RunScopedRetriever(self.retriever, from_run(scope))})
-        return self.model_copy(update={"retriever": ScopedRetriever(self.retriever, to_core_filter(scope))})
+        return self.model_copy(update={"retriever": ScopedRetriever(self.retriever, to_scope(scope))})
 
     def _get_relevant_documents(
         self,
@@ -249,6 +255,11 @@ class LangChainRetriever(CoreRetriever):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.retriever).__name__})"
+
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds a retriever of this package, also behind `bind` and the like; None for any other of theirs."""
+        return known_scope(self.retriever)
 
     def _retrieve(
         self,

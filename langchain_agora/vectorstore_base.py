@@ -9,6 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from agora_core.errors import InvalidArgumentError
+from agora_core.filters import Expression
 from agora_core.protocols import (
     AsyncEmbeddingProvider,
     EmbeddingProvider,
@@ -19,10 +20,11 @@ from agora_core.protocols import (
 from agora_core.retrievers.beside import StoreBesideKeyword
 from agora_core.steps import Steps, ask
 from agora_core.stores.base import OnWrite
+from agora_core.stores.ports import StorePort
 from agora_core.stores.run_scope import RunScopedStore, abound_store, bound_store
 from agora_core.stores.scoped import ScopedVectorStore
 from langchain_agora.embeddings import as_embeddings
-from langchain_agora.filters import to_core_filter
+from langchain_agora.filters import to_scope
 from langchain_agora.scope import Scope, from_run
 
 SelfT = TypeVar("SelfT", bound="BoundVectorStore")
@@ -81,14 +83,20 @@ class BoundVectorStore(VectorStore):
         """The embedding model."""
         return self.embedding
 
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds the store behind in the current call: None where nothing does, else the whole conjunction."""
+        return StorePort(self.store).scope()
+
     def scoped(self: SelfT, scope: Scope, *, on_write: OnWrite = "check") -> SelfT:
         """Return a view that no argument can widen: reads, writes and removals touch only what matches `scope`.
 
         Args:
-            scope: a filter, or a function that takes the run's config and returns one. The function is called anew for
-                each call, with the config as a dict; `config["configurable"]` holds what `invoke(..., config=...)` was
-                given, `config["context"]` the context of a LangGraph run, None outside of one. It returns a filter of
-                the core, whose values are data: an operator dict, None or a raise fails the call.
+            scope: a filter of the core, whose values are data: an operator dict is refused, `to_core_filter` makes a
+                filter of one that the application itself writes. Or a function that takes the run's config and
+                returns one. The function is called anew for each call, with the config as a dict;
+                `config["configurable"]` holds what `invoke(..., config=...)` was given, `config["context"]` the
+                context of a LangGraph run, None outside of one. An operator dict, None or a raise fails the call.
             on_write: `check` refuses a document outside the scope, `stamp` writes the scope's plain values into it.
 
         Raises:
@@ -99,5 +107,5 @@ class BoundVectorStore(VectorStore):
         if callable(scope):
             view.store = RunScopedStore(self.store, from_run(scope), on_write=on_write)
         else:
-            view.store = ScopedVectorStore(self.store, to_core_filter(scope), on_write=on_write)
+            view.store = ScopedVectorStore(self.store, to_scope(scope), on_write=on_write)
         return view

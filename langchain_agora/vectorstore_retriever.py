@@ -13,7 +13,8 @@ from langchain_core.runnables.config import ensure_config, patch_config
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import ConfigDict, model_validator
 
-from agora_core.filters import conjoin
+from agora_core.filters import Expression, conjoin
+from agora_core.retrievers.base import whole_scope
 from langchain_agora.filters import to_core_filter
 from langchain_agora.scope import Scope, bound_config
 
@@ -54,6 +55,12 @@ class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
     allowed_search_types: ClassVar[Collection[str]] = (*VectorStoreRetriever.allowed_search_types, *_OURS)
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    @property
+    def scope(self) -> Expression | None:
+        """All that bounds this retriever in the current call, its own filter included; None where nothing does."""
+        own = self.search_kwargs.get("filter")
+        return whole_scope(self.vectorstore, None if own is None else to_core_filter(own))
 
     def scoped(self: RetrieverT, scope: Scope) -> RetrieverT:
         """Return a view in which `scope` always holds; see `AgoraVectorStore.scoped`."""

@@ -17,7 +17,7 @@ from llama_index.core.workflow import Context
 
 from agora_core.calling import acall_function
 from agora_core.errors import UnsupportedOperationError
-from agora_core.filters import filter_to_json
+from agora_core.filters import Expression, filter_to_json
 from agora_core.filters.literals import canonical_json
 from agora_core.inject import Measure, QueryFrom, RetrievalFilter, passages_from_step
 from agora_core.metadata import UNSET
@@ -152,18 +152,21 @@ class InjectingFunctionAgent(FunctionAgent):
         if self._hook is not None and asker.actor is UNSET:
             # Equal to nothing that is kept; the retrieval refuses it.
             return ""
-        if self._hook is not None:
-            try:
-                known.append(f"actor {canonical_json(asker.actor)}")
-            except ValueError:
-                # Not JSON: the filter that is derived for it tells actors apart.
-                known.append(f"filter {canonical_json(filter_to_json(await asker.bound()))}")
         try:
-            scope = getattr(self._retriever, "scope", None)
+            scope = getattr(self._retriever, "scope", UNSET)
         except UnsupportedOperationError:
             # An async function decides it, and is not asked here: then nothing that was kept is shown again.
             return uuid.uuid4().hex
-        known.append("" if scope is None else canonical_json(filter_to_json(scope)))
+        # A retriever that does not tell what bounds it may bound itself by who asks.
+        if asker.actor is not UNSET and (self._hook is not None or scope is UNSET):
+            try:
+                known.append(f"actor {canonical_json(asker.actor)}")
+            except ValueError:
+                if self._hook is None:
+                    return uuid.uuid4().hex
+                # Not JSON: the filter that is derived for it tells actors apart.
+                known.append(f"filter {canonical_json(filter_to_json(await asker.bound()))}")
+        known.append(canonical_json(filter_to_json(scope)) if isinstance(scope, Expression) else "")
         return hashlib.sha256("\0".join(known).encode("utf-8", "surrogatepass")).hexdigest()
 
 

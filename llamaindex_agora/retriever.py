@@ -12,10 +12,12 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from agora_core.adapting import RetrieverPort, Steps, arun, ask, check_min_score, check_top_k, cut_answer, run
 from agora_core.calling import acall_function, call_function
-from agora_core.filters import compile_filter, conjoin, frozen_filter
+from agora_core.errors import UnsupportedOperationError
+from agora_core.filters import Expression, compile_filter, conjoin, frozen_filter
 from agora_core.protocols import AnyFilter, AsyncRetriever, SyncRetriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
+from agora_core.retrievers.base import known_scope, whole_scope
 from agora_core.steps import Call
 from llamaindex_agora.filters import Filters, to_core_filter
 from llamaindex_agora.nodes import node_to_passage, passage_to_node
@@ -68,6 +70,19 @@ class AgoraRetriever(BaseRetriever):
         self._per_document = None if per_document is None else check_top_k(per_document, argument="per_document")
         self._filters: tuple[FilterSource, ...] = () if filter is None else (_source(filter),)
 
+    @property
+    def scope(self) -> Expression | None:
+        """All that bounds this retriever, its filters included; None where nothing does.
+
+        Raises:
+            UnsupportedOperationError: a function of the query decides it.
+        """
+        if any(map(callable, self._filters)):
+            raise UnsupportedOperationError(
+                "what bounds this retriever is decided for each query by a function; bind a filter to ask for its scope"
+            )
+        return whole_scope(self._retriever, *self._filters)  # type: ignore[arg-type] # none of them is a function
+
     def scoped(self, filter: FilterSource) -> AgoraRetriever:
         """Return this retriever bounded by one more filter, or function of the query that gives one; all hold."""
         view = copy(self)
@@ -114,6 +129,11 @@ class LlamaIndexRetriever(CoreRetriever):
     def __init__(self, retriever: BaseRetriever) -> None:
         """Stand on `retriever`; the number of nodes it fetches is its own, and cut to `top_k`."""
         self._retriever = retriever
+
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds a retriever of this package; None for any other of theirs."""
+        return known_scope(self._retriever)
 
     def _retrieve(
         self,

@@ -23,7 +23,7 @@ from agora_core.adapting import RetrieverPort, Steps, arun, ask, offers, run, to
 from agora_core.calling import is_async_function
 from agora_core.coercion import coerce_metadata
 from agora_core.errors import UnsafeRemovalError, UnsupportedOperationError
-from agora_core.filters import field
+from agora_core.filters import Expression, field
 from agora_core.fusion import fuse
 from agora_core.metadata import MetadataPatch, effective_patch_keys
 from agora_core.protocols import AnyFilter, SearchesTexts, SearchesVectors, SearchesVectorsAsync
@@ -32,6 +32,7 @@ from agora_core.retrievers.beside import StoreBesideKeyword
 from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.hybrid import HybridRetriever
 from agora_core.stores.base import OnWrite
+from agora_core.stores.ports import StorePort
 from agora_core.stores.run_scope import RunScopedStore, abound_store, bound_store
 from agora_core.stores.scoped import ScopedVectorStore
 from agora_core.validation import check_id
@@ -114,6 +115,11 @@ class AgoraVectorStore(BasePydanticVectorStore):
     def docstore(self) -> StoredNodes:
         """The nodes of this store as LlamaIndex's document store, for neighbours and parents of what was found."""
         return StoredNodes(self)
+
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds the store behind in the current call: None where nothing does, else the whole conjunction."""
+        return StorePort(self._store).scope()
 
     def scoped(self, scope: Filters | ScopeSource, *, on_write: OnWrite = "check") -> AgoraVectorStore:
         """Return a view that no argument can widen: reads, writes and removals touch only what matches.

@@ -24,6 +24,7 @@ _STORES = "tests/contract/test_stores.py", "tests/contract/test_walls.py"
 _FILTERS = ("tests/unit/test_hostile_filters.py",)
 _HOOKS = ("tests/contract/test_hooks.py",)
 _RETRIEVERS = ("tests/contract/test_walls_of_retrievers.py",)
+_ADAPTERS = ("tests/contract/test_walls_of_adapters.py",)
 _UPKEEP = "tests/contract/test_walls.py", "tests/unit/test_ingestion.py"
 
 ATTACKS: dict[str, tuple[str, ...]] = {
@@ -56,29 +57,40 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     "agora_core.matches_filter": _FILTERS,
     "agora_core.filter_denies_all": ("tests/unit/filters/test_meaning.py",),
     "agora_core.filter_to_json": ("tests/unit/filters/test_expressions.py",),
-    "langchain_agora.AgoraRetriever": _HOOKS,
+    "langchain_agora.AgoraRetriever": (*_HOOKS, *_ADAPTERS),
     "langchain_agora.AgoraVectorStore": (
         *_HOOKS,
+        *_ADAPTERS,
         "tests/unit/langchain_agora/test_vectorstore_scope.py",
         "tests/unit/langchain_agora/test_vectorstore_text.py",
     ),
     "langchain_agora.InjectContext": _HOOKS,
     "langchain_agora.InjectContextMiddleware": _HOOKS,
-    "langchain_agora.LangChainRetriever": ("tests/unit/langchain_agora/test_retriever.py",),
+    "langchain_agora.LangChainRetriever": (
+        *_ADAPTERS,
+        "tests/unit/langchain_agora/test_retriever.py",
+    ),
     "langchain_agora.create_retrieve_tool": _HOOKS,
     "langchain_agora.retrieve_task": _HOOKS,
     "langchain_agora.to_core_filter": ("tests/unit/langchain_agora/test_filters.py",),
     "llamaindex_agora.AccessFilterPostprocessor": _HOOKS,
     "llamaindex_agora.AgoraContextChatEngine": _HOOKS,
-    "llamaindex_agora.AgoraRetriever": ("tests/integration/llamaindex_agora/test_neighbour_faults_filters.py",),
+    "llamaindex_agora.AgoraRetriever": (
+        *_ADAPTERS,
+        "tests/integration/llamaindex_agora/test_neighbour_faults_filters.py",
+    ),
     "llamaindex_agora.AgoraVectorStore": (
+        *_ADAPTERS,
         "tests/contract/llamaindex/test_vectorstore.py",
         "tests/unit/llamaindex_agora/test_vectorstore_bounds.py",
     ),
     "llamaindex_agora.InjectContext": _HOOKS,
     "llamaindex_agora.InjectContextPostprocessor": _HOOKS,
     "llamaindex_agora.InjectingFunctionAgent": _HOOKS,
-    "llamaindex_agora.LlamaIndexRetriever": ("tests/unit/llamaindex_agora/test_parts.py",),
+    "llamaindex_agora.LlamaIndexRetriever": (
+        *_ADAPTERS,
+        "tests/unit/llamaindex_agora/test_parts.py",
+    ),
     "llamaindex_agora.to_core_filter": ("tests/contract/llamaindex/test_filter_table.py",),
 }
 """Who takes a bound, and the tests that try to get around it."""

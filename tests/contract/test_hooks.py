@@ -121,6 +121,15 @@ def langchain_retriever(watched: Watched, claim: Any) -> None:
     lc.AgoraRetriever(retriever=watched).scoped(by_config).invoke("leave", config(claim))
 
 
+def langchain_fixed(watched: Watched, claim: Any) -> None:
+    vectors = lc.AgoraVectorStore(watched.store, lc.AgoraEmbeddings(EMBEDDER)).scoped(own_tenant(claim))
+    watched.gave += [str(document.id) for document in vectors.similarity_search("leave")]
+
+
+def langchain_fixed_retriever(watched: Watched, claim: Any) -> None:
+    lc.AgoraRetriever(retriever=watched).scoped(own_tenant(claim)).invoke("leave")
+
+
 def langchain_inject(watched: Watched, claim: Any) -> None:
     lc.InjectContext(watched, retrieval_filter=own_tenant).invoke("leave", config(claim))
 
@@ -185,8 +194,9 @@ def llamaindex_agent(watched: Watched, claim: Any) -> None:
 
 Hook = Callable[[Watched, Any], None]
 QUICK: tuple[Hook, ...] = (
-    inject, ainject, view, run_scope, langchain_vectorstore, langchain_retriever, langchain_inject, langchain_tool,
-    llamaindex_inject, llamaindex_postprocessor, llamaindex_access,
+    inject, ainject, view, run_scope, langchain_vectorstore, langchain_retriever, langchain_fixed,
+    langchain_fixed_retriever, langchain_inject, langchain_tool, llamaindex_inject,
+    llamaindex_postprocessor, llamaindex_access,
 )  # fmt: skip
 # A turn of an agent takes some milliseconds: these are given every seventh claim.
 SLOW: tuple[Hook, ...] = (langchain_middleware, langchain_task, llamaindex_chat, llamaindex_agent)

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from agora_core.chunking import Cutter, document_cutter
+from agora_core.chunking import Chunker, Cutter, document_cutter
 from agora_core.corpus.batches import Answer, EmbeddingAhead, batched
 from agora_core.corpus.changes import DocumentChange, change_of
 from agora_core.corpus.report import SyncReport
@@ -52,6 +52,7 @@ def sync_documents(
     dry_run: bool = False,
     concurrency: int = 4,
     show_progress: bool = False,
+    chunker: Chunker | None = None,
     contextualize: Contextualize | None = None,
     **chunking: Any,
 ) -> SyncReport:
@@ -77,6 +78,7 @@ def sync_documents(
         concurrency: how many batches of texts are embedded at once, while what is embedded is written. With 1 nothing
             runs beside the caller.
         show_progress: show a bar of documents written (extra `progress`).
+        chunker: cuts the documents; with options of `chunk_documents` beside it, it is refused.
         contextualize: gives each chunk a context of its own, behind the document's; None adds none.
         chunking: options of `chunk_documents`.
 
@@ -93,7 +95,8 @@ def sync_documents(
         >>> sync_documents(documents[:1], embedder=embedder, store=copy).removed
         ['board']
     """
-    sync = _Sync(embedder, store, keyword, scope, allow_empty, strict, dry_run, concurrency, contextualize, chunking)
+    flags = (allow_empty, strict, dry_run)
+    sync = _Sync(embedder, store, keyword, scope, *flags, concurrency, contextualize, chunker, chunking)
     with progress_bar(documents, show_progress, "syncing") as bar:
         return run(watching("sync", sync.steps(Source(documents), bar)))
 
@@ -110,6 +113,7 @@ async def async_sync_documents(
     dry_run: bool = False,
     concurrency: int = 4,
     show_progress: bool = False,
+    chunker: Chunker | None = None,
     contextualize: Contextualize | None = None,
     **chunking: Any,
 ) -> SyncReport:
@@ -119,7 +123,8 @@ async def async_sync_documents(
         >>> asyncio.run(async_sync_documents(documents, embedder=embedder, store=MemoryVectorStore())).chunks_embedded
         2
     """
-    sync = _Sync(embedder, store, keyword, scope, allow_empty, strict, dry_run, concurrency, contextualize, chunking)
+    flags = (allow_empty, strict, dry_run)
+    sync = _Sync(embedder, store, keyword, scope, *flags, concurrency, contextualize, chunker, chunking)
     with progress_bar(documents, show_progress, "syncing") as bar:
         return await arun(watching("sync", sync.steps(Source(documents), bar)))
 
@@ -138,19 +143,20 @@ class _Sync:
         dry_run: bool,
         concurrency: int,
         contextualize: Contextualize | None,
+        chunker: Chunker | None,
         chunking: dict[str, Any],
     ) -> None:
-        unknown = set(chunking) - {"chunk_size", "overlap", "separator", "chunker"}
+        unknown = set(chunking) - {"chunk_size", "overlap", "separator"}
         if unknown:
             raise TypeError(f"sync_documents got an unexpected keyword argument {min(unknown)!r}")
-        if chunking.get("chunker") is not None and len(chunking) > 1:
-            others = ", ".join(sorted(set(chunking) - {"chunker"}))
+        if chunker is not None and chunking:
+            others = ", ".join(sorted(chunking))
             raise InvalidArgumentError(
                 f"{others} cannot be given together with chunker=; give them to the chunker itself"
             )
         if contextualize is not None and not callable(contextualize):
             raise InvalidArgumentError(f"contextualize must be a function of document and chunk, got {contextualize!r}")
-        self._cut: Cutter = document_cutter(**chunking)
+        self._cut: Cutter = document_cutter(chunker=chunker, **chunking)
         self._contextualize = contextualize
         self._embedder = EmbedderPort(embedder)
         # What the scope hides is asked of the store behind it.

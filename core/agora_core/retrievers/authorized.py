@@ -11,7 +11,7 @@ from agora_core.errors import AuthorizationError, InvalidArgumentError
 from agora_core.filters import Expression
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage, document_id_of
-from agora_core.retrievers.base import BaseRetriever, shared_scope
+from agora_core.retrievers.base import BaseRetriever, shared_scope, wrapped_inside
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Call, Steps
 from agora_core.validation import check_top_k
@@ -25,9 +25,10 @@ _GROWTH = 2
 class AuthorizedRetriever(BaseRetriever):
     """Gives only passages of documents that `check` allows, in the order of `base`.
 
-    Nothing reaches a caller, a log or a reranker before it was allowed: where `base` is a `RerankingRetriever`, its
-    candidates are checked. Decisions hold for one call and are never remembered beyond it; each document is asked for
-    once a call. Put a filter before it that keeps out most of what is not allowed, so that few checks are needed.
+    Nothing reaches a caller, a log or a reranker before it was allowed: where something in `base` reranks, be it the
+    leg of a hybrid, its candidates are checked. Decisions hold for one call and are never remembered beyond it; each
+    document is asked for once a call, or once for each leg of a hybrid in which a leg reranks. Put a filter before it
+    that keeps out most of what is not allowed, so that few checks are needed.
 
     Examples:
         >>> may = AuthorizedRetriever(retriever, lambda ids: [one for one in ids if one != "board"])
@@ -55,9 +56,8 @@ class AuthorizedRetriever(BaseRetriever):
         self.check = check
         self.batch_size = check_top_k(batch_size, argument="batch_size")
         self.max_checks = check_top_k(max_checks, argument="max_checks")
-        over = getattr(base, "_over", None)
         wrap = partial(AuthorizedRetriever, check=check, batch_size=batch_size, max_checks=max_checks)
-        inner = None if over is None else over(wrap)
+        inner = wrapped_inside(base, wrap)
         self._inner = None if inner is None else RetrieverPort(inner)
         self._base = RetrieverPort(base)
 
@@ -68,6 +68,11 @@ class AuthorizedRetriever(BaseRetriever):
     def scope(self) -> Expression | None:
         """The scope of the base."""
         return shared_scope([self.base])
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> AuthorizedRetriever | None:
+        inner = wrapped_inside(self.base, wrap)
+        numbers = {"batch_size": self.batch_size, "max_checks": self.max_checks}
+        return None if inner is None else AuthorizedRetriever(inner, self.check, **numbers)
 
     def _retrieve(
         self,

@@ -5,18 +5,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from inspect import getattr_static
 from typing import Any, Final
 
-from agora_core.filters import scope_of
+from agora_core.errors import InvalidArgumentError
+from agora_core.filters import conjoin, scope_of
 from agora_core.keyword.analysis import AnyTokenizer, passage_terms
 from agora_core.keyword.querying import TextQuery
 from agora_core.protocols import AnyFilter
 from agora_core.records import ChunkRecord, Passage, VectorRecord, indexed_text
 from agora_core.steps import Steps, ask
 from agora_core.stores.ports import StorePort
+from agora_core.stores.run_scope import abound_store, bound_store
 
 _FILTERED: Final = 4
 _GROWTH: Final = 8
+
+
+def check_backing(store: object) -> None:
+    """Refuse a store that cannot back an index, which keeps whole ids: it must say what bounds it, and show whole ids.
+
+    Raises:
+        UnsupportedOperationError: it has no `scope`.
+        InvalidArgumentError: it is a view of a namespace.
+    """
+    # What is decided at each call cannot be asked now: that there is such an attribute is enough.
+    if getattr_static(store, "scope", None) is None:
+        StorePort(store).scope()
+    namespace: str | None = getattr(store, "namespace", None)
+    if namespace is not None:
+        raise InvalidArgumentError(
+            f"backed_by shows the ids of the namespace {namespace!r} alone, and an index keeps whole ids; give the "
+            "store behind the view, and ask the index through index.scoped(view.scope, namespace=...)"
+        )
+
 
 Ranked = list[tuple[float, str]]
 Search = Callable[[int, "set[str] | None"], Ranked]
@@ -28,11 +50,12 @@ def backed_passages(
 ) -> Steps[list[Passage]]:
     """Return the `count` best hits that the store has within `filter`, as it has them.
 
-    One `get` in all, and another for more where some fall out. Through a scope the ids in it are read from the store
-    before, so that no statistics are taken from elsewhere.
+    One `get` in all, and another for more where some fall out. Through a scope, the call's or the store's own, the ids
+    in it are read from the store before, so that no statistics are taken from elsewhere.
     """
-    port = StorePort(store)
-    scope = None if filter is None else scope_of(filter)
+    port = StorePort((yield from ask(bound_store, abound_store, store)))
+    behind, called = port.scope(), None if filter is None else scope_of(filter)
+    scope = called if behind is None else conjoin(behind, called)
     visible: set[str] | None = None
     if scope is not None:
         visible, reader = set(), port.reader(scope)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from agora_core.embedding import check_query
 from agora_core.events import filter_keys, watching
-from agora_core.filters import Expression, any_of
+from agora_core.filters import Expression, any_of, compile_filter, conjoin
 from agora_core.passages import Passages
-from agora_core.protocols import AnyFilter
+from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.explanation import Explanation, recorded, recording
 from agora_core.steps import Steps, arun, run
@@ -40,6 +41,13 @@ class BaseRetriever:
         per_document: int | None,
     ) -> Steps[list[Passage]]:
         raise NotImplementedError(f"{type(self).__name__} must define _retrieve, or retrieve and aretrieve")
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> Retriever | None:
+        """Return this retriever with `wrap` before every reranker in it, so that these see only what is let through.
+
+        All that it then finds went through `wrap`. None where nothing in it reranks: then wrapping the whole does.
+        """
+        return None
 
     def _holds(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
         """Say which of these ids there are within a scope, for views of a namespace; a retriever may not know."""
@@ -147,6 +155,30 @@ def at_least(passages: Iterable[Passage], min_score: float | None) -> list[Passa
     if min_score is None:
         return list(passages)
     return [passage for passage in passages if passage.score >= min_score]
+
+
+def wrapped_inside(retriever: object, wrap: Callable[[Retriever], Retriever]) -> Retriever | None:
+    """Return a retriever with `wrap` before every reranker in it; None where there is none, or none is known."""
+    over = getattr(retriever, "_over", None)
+    inner: Retriever | None = None if over is None else over(wrap)
+    return inner
+
+
+def whole_scope(part: object, *filters: AnyFilter | None) -> Expression | None:
+    """Return the scope of what is bounded by `filters` too; None where nothing bounds it.
+
+    Raises:
+        AttributeError: the part does not say what bounds it.
+    """
+    scopes: list[AnyFilter | None] = [part.scope, *filters]  # type: ignore[attr-defined]
+    known = [scope for scope in scopes if scope is not None]
+    return compile_filter(reduce(conjoin, known)) if known else None
+
+
+def known_scope(retriever: object) -> Expression | None:
+    """Return the scope that somebody's retriever tells, None where it has none of ours."""
+    scope = getattr(retriever, "scope", None)
+    return scope if isinstance(scope, Expression) else None
 
 
 def shared_scope(parts: Iterable[object]) -> Expression | None:

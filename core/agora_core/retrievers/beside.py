@@ -12,7 +12,7 @@ from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter, Retriever, is_lexical_vector_store
 from agora_core.records import VectorRecord
 from agora_core.retrievers.lexical import LexicalRetriever
-from agora_core.retrievers.scoped import ScopedRetriever
+from agora_core.retrievers.scoped import seen_from
 from agora_core.steps import Steps
 from agora_core.stores.ports import StorePort
 
@@ -55,11 +55,8 @@ class StoreBesideKeyword:
                 )
             return LexicalRetriever(store)
         keyword: Any = self._keyword
-        scope = self.port.scope()
         # The index may serve others too: what bounds the store bounds it.
-        return (
-            keyword if scope is None else ScopedRetriever(keyword, scope, namespace=getattr(store, "namespace", None))
-        )
+        return seen_from(keyword, store)
 
     def upsert(self, records: Sequence[VectorRecord]) -> Steps[None]:
         """Write records to both."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -11,7 +11,7 @@ from agora_core.errors import InvalidArgumentError
 from agora_core.filters import Expression, conjoin
 from agora_core.protocols import AnyFilter, Retriever, VectorStore
 from agora_core.records import Passage, VectorRecord, document_id_of
-from agora_core.retrievers.base import BaseRetriever
+from agora_core.retrievers.base import BaseRetriever, wrapped_inside
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Steps
 from agora_core.stores.ports import StorePort
@@ -75,6 +75,11 @@ class ExpandingRetriever(BaseRetriever):
         """The scope of the base, which bounds the neighbours as well."""
         scope: Expression | None = self.base.scope  # type: ignore[attr-defined]  # every shipped retriever has one
         return scope
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> ExpandingRetriever | None:
+        inner = wrapped_inside(self.base, wrap)
+        options: dict[str, Any] = {"before": self.before, "after": self.after, "merge_parents": self.merge_parents}
+        return None if inner is None else ExpandingRetriever(inner, self.store, **options)
 
     def _retrieve(
         self,

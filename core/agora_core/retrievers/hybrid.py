@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from agora_core.calling import Method, offers
@@ -19,7 +19,7 @@ from agora_core.fusion import DEFAULT_K, FUSIONS, Fusion, check_k, check_weights
 from agora_core.metadata import with_score
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
-from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope
+from agora_core.retrievers.base import BaseRetriever, at_least, shared_scope, wrapped_inside
 from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.explanation import Recording, recording
 from agora_core.retrievers.lexical import LexicalRetriever
@@ -94,6 +94,14 @@ class HybridRetriever(BaseRetriever):
     def scope(self) -> Expression | None:
         """The scope of the legs where they agree, else any of theirs."""
         return shared_scope(self.retrievers)
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> HybridRetriever | None:
+        inside = [wrapped_inside(leg, wrap) for leg in self.retrievers]
+        if not any(inside):
+            return None
+        legs = [wrap(leg) if inner is None else inner for leg, inner in zip(self.retrievers, inside, strict=True)]
+        options: dict[str, Any] = {"k": self.k, "fetch_top_k": self.fetch_top_k, "weights": self.weights}
+        return HybridRetriever(legs, fusion=self.fusion, **options)
 
     def _retrieve(
         self,

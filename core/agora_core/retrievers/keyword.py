@@ -34,7 +34,7 @@ from agora_core.keyword.text_index import TextIndex
 from agora_core.metadata import MetadataPatch, clone_metadata, merge_effective, validate_patch
 from agora_core.protocols import AnyFilter
 from agora_core.records import JSON, Passage
-from agora_core.retrievers.backing import backed_passages, stored_chunks
+from agora_core.retrievers.backing import backed_passages, check_backing, stored_chunks
 from agora_core.retrievers.base import BaseRetriever
 from agora_core.steps import Steps, arun, ask, run
 from agora_core.stores.per_document import grow
@@ -79,7 +79,9 @@ class KeywordRetriever(BaseRetriever):
             others come back with the store's text and metadata. Ingestion sets it where nothing bounds the store.
 
     Raises:
-        InvalidArgumentError: a parameter is outside its range, or the tokenizer is not known.
+        InvalidArgumentError: a parameter is outside its range, or the tokenizer is not known, or `backed_by` is a view
+            of a namespace: an index keeps whole ids.
+        UnsupportedOperationError: `backed_by` does not say what bounds it (`scope`).
 
     Examples:
         >>> keyword = KeywordRetriever()
@@ -117,6 +119,22 @@ class KeywordRetriever(BaseRetriever):
     def __repr__(self) -> str:
         name = tokenizer_identity(self.tokenizer)[0] or repr(self.tokenizer)
         return f"{type(self).__name__}({len(self)} passages, k1={self.k1}, b={self.b}, tokenizer={name})"
+
+    @property
+    def backed_by(self) -> Any:
+        """The store that has the last word on every hit; None for none."""
+        return self._backed_by
+
+    @backed_by.setter
+    def backed_by(self, store: Any) -> None:
+        if store is not None:
+            check_backing(store)
+        self._backed_by = store
+
+    @property
+    def scope(self) -> Expression | None:
+        """What bounds this index: nothing, or what bounds the store that backs it."""
+        return None if self.backed_by is None else StorePort(self.backed_by).scope()
 
     @property
     def tokenizer(self) -> AnyTokenizer:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from agora_core.filters import Expression
-from agora_core.protocols import AnyFilter
+from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
-from agora_core.retrievers.base import BaseRetriever
+from agora_core.retrievers.base import BaseRetriever, wrapped_inside
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.steps import Steps, ask
@@ -28,6 +29,10 @@ class RunScopedRetriever(BaseRetriever):
     def scope(self) -> Expression:
         """All that bounds the retriever in the current call."""
         return ScopedRetriever(self._retriever, resolve_scope(self._source)).scope
+
+    def _over(self, wrap: Callable[[Retriever], Retriever]) -> RunScopedRetriever | None:
+        inner = wrapped_inside(self._retriever, wrap)
+        return None if inner is None else RunScopedRetriever(inner, self._source)
 
     def _retrieve(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 from agora_core.filters import Expression, bound_by, compile_filter, conjoin, frozen_filter
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
-from agora_core.retrievers.base import BaseRetriever
+from agora_core.retrievers.base import BaseRetriever, wrapped_inside
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Steps
 from agora_core.stores.namespaces import SEPARATOR, Namespace, check_namespace, joined_namespace
@@ -55,9 +55,7 @@ class ScopedRetriever(BaseRetriever):
         return joined_namespace(getattr(self._retriever, "namespace", None), self._namespace)
 
     def _over(self, wrap: Callable[[Retriever], Retriever]) -> ScopedRetriever | None:
-        """Return this view over a wrapped retriever where that one reranks, else None: wrapping the view is enough."""
-        over = getattr(self._retriever, "_over", None)
-        inner = None if over is None else over(wrap)
+        inner = wrapped_inside(self._retriever, wrap)
         if inner is None:
             return None
         return ScopedRetriever(inner, self._scope, namespace=None if self._namespace is None else self._namespace.name)

@@ -53,7 +53,7 @@ class TestScoped(Suite):
 
     def over(self, store: Any) -> AgoraVectorStore:
         # Any metadata of the suite is in this scope.
-        return super().over(store).scoped({"$not": {"tenant": "another"}})
+        return super().over(store).scoped(field("tenant") != "another")
 
 
 class TestScopedByTheRun(Suite):

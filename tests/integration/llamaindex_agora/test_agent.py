@@ -167,6 +167,25 @@ async def test_what_a_failed_turn_retrieved_is_shown_to_no_other_actor(
     assert retriever.asked[:2] == [{"tenant": "a"}, {"tenant": "b"}]
 
 
+@pytest.mark.parametrize("opaque", [False, True])
+async def test_who_asks_counts_where_a_retriever_does_not_tell_what_bounds_it(opaque: bool) -> None:
+    """One that is bounded by a context variable of its own, say, without a hook and without a `scope`."""
+    model, inner = llm(RuntimeError("down"), "done"), tenants()
+
+    class BoundByHand:
+        def retrieve(self, query: str, *, top_k: int = 5) -> Any:
+            return inner.retrieve(query, top_k=top_k, filter={"tenant": ACTOR.get()})
+
+    made = agent(model, BoundByHand(), actor=(lambda: {ACTOR.get()}) if opaque else ACTOR)
+    context = Context(made)
+    ACTOR.set("a")
+    with pytest.raises(RuntimeError, match="down"):
+        await made.run("paid leave", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    ACTOR.set("b")
+    await made.run("paid leave", ctx=context, memory=ChatMemoryBuffer.from_defaults())
+    assert ["at A" in model.system(call) for call in range(2)] == [True, False]
+
+
 class HangingOnce(ScriptedLLM):
     """Its first call never answers."""
 

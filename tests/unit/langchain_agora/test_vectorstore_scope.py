@@ -16,7 +16,7 @@ from agora_core import (
     VectorRecord,
     field,
 )
-from langchain_agora import AgoraVectorStore, LangChainEmbeddingProvider
+from langchain_agora import AgoraVectorStore, LangChainEmbeddingProvider, to_core_filter
 from tests.unit.langchain_agora.angles import Angles, angles, ids_of
 from tests.unit.langchain_agora.colours import Run
 
@@ -35,7 +35,7 @@ def by_config(config: dict[str, Any]) -> dict[str, str]:
 SCOPES: list[Any] = [
     {"tenant": "b"},
     field("tenant") == "b",
-    {"tenant": {"$eq": "b"}},
+    to_core_filter({"tenant": {"$eq": "b"}}),
     lambda config: field("tenant").in_(["b"]),
 ]
 

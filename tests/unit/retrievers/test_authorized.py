@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,19 +12,24 @@ from hypothesis import strategies as st
 
 from agora_core import (
     AuthorizedRetriever,
+    ExpandingRetriever,
+    HybridRetriever,
     InvalidArgumentError,
+    MemoryVectorStore,
     Passage,
     RerankingRetriever,
     UnsupportedOperationError,
     document_id_of,
 )
 from agora_core.errors import AuthorizationError
+from agora_core.retrievers.run_scope import RunScopedRetriever
 
 
 class Ranking:
     """A retriever with one ranking; it tells how long lists it was asked for."""
 
     def __init__(self, owners: Sequence[str]) -> None:
+        self.scope = None
         self.passages = [Passage(f"{owner}#{n}", "text", -float(n)) for n, owner in enumerate(owners)]
         self.asked: list[int] = []
 
@@ -134,8 +139,24 @@ def test_a_right_that_is_revoked_is_gone_at_the_next_call() -> None:
     assert [p.id for p in made.retrieve("q")] == ["b#1"]
 
 
-@pytest.mark.parametrize("view", [False, True])
-def test_a_reranker_sees_only_what_is_allowed(view: bool) -> None:
+def _windows(base: Any) -> ExpandingRetriever:
+    return ExpandingRetriever(base, MemoryVectorStore(), before=0, after=0)
+
+
+WRAPS: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda base: base,
+    "view": lambda base: base.scoped({}),
+    "view of a run": lambda base: RunScopedRetriever(base, dict),
+    "leg": lambda base: HybridRetriever([base]),
+    "leg beside another": lambda base: HybridRetriever([Ranking([]), base.scoped({})]),
+    "windows": _windows,
+    "checked already": lambda base: AuthorizedRetriever(base, Checker(["a", "b", "c"])),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+def test_a_reranker_sees_only_what_is_allowed(wrap: Callable[[Any], Any]) -> None:
+    """Kind: a rule that knows one way to compose and not the others."""
     seen: list[str] = []
 
     class Reranker:
@@ -144,9 +165,7 @@ def test_a_reranker_sees_only_what_is_allowed(view: bool) -> None:
             return list(reversed(passages))[:top_k]
 
     base: Any = RerankingRetriever(Ranking(["a", "b", "a", "c"]), Reranker(), fetch_top_k=10)
-    if view:
-        base = base.scoped({})
-    found = AuthorizedRetriever(base, Checker(["a", "c"])).retrieve("q", top_k=2)
+    found = AuthorizedRetriever(wrap(base), Checker(["a", "c"])).retrieve("q", top_k=2)
     assert [p.id for p in found] == ["c#3", "a#2"]
     assert sorted(seen) == ["a#0", "a#2", "c#3"]
 

@@ -10,9 +10,12 @@ import pytest
 
 from agora_core import (
     ChunkRecord,
+    HybridRetriever,
     IngestDocument,
+    InvalidArgumentError,
     KeywordRetriever,
     MemoryVectorStore,
+    UnsupportedOperationError,
     VectorRecord,
     ingest_documents,
 )
@@ -117,3 +120,29 @@ def test_top_k_is_filled_despite_what_falls_out(per_document: int | None) -> Non
             first.setdefault(key.split("#")[0], key)
         whole = list(first.values())
     assert found(keyword, "word", top_k=15, per_document=per_document) == whole[:15]
+
+
+def test_an_index_backed_by_a_view_is_bounded_as_the_view_is() -> None:
+    """Kind: a bound that is enforced and not told, and statistics taken from outside of it."""
+    store, whole, own = MemoryVectorStore(), KeywordRetriever(), KeywordRetriever()
+    records = [VectorRecord(f"a{n}#0", "zeus" if n == 0 else "x", [1.0], None, {"t": "a"}) for n in range(5)]
+    hidden = [VectorRecord(f"b{n}#0", "zeus", [1.0], None, {"t": "b"}) for n in range(30)]
+    store.upsert([*records, *hidden])
+    whole.rebuild(store)
+    own.add(records)
+    view = store.scoped({"t": "a"})
+    whole.backed_by = view
+    assert whole.scope == view.scope
+    assert HybridRetriever([whole, whole]).scope == view.scope
+    assert [(p.id, p.score) for p in whole.retrieve("zeus")] == [(p.id, p.score) for p in own.retrieve("zeus")]
+
+
+def test_what_does_not_say_what_bounds_it_or_shows_other_ids_backs_no_index() -> None:
+    class Silent:
+        def get(self, ids: list[str]) -> list[VectorRecord]:
+            return []
+
+    with pytest.raises(UnsupportedOperationError, match="'scope'"):
+        KeywordRetriever(backed_by=Silent())
+    with pytest.raises(InvalidArgumentError, match="namespace"):
+        KeywordRetriever().backed_by = MemoryVectorStore().scoped({}, namespace="acme")
