@@ -244,7 +244,7 @@ def test_views_show_what_the_model_shows_and_nothing_outside_matters(
 ) -> None:
     """Kind: a hidden record that shows in an id, a score, an order, a count, a facet or an error of a view."""
 
-    for seed in range((2000 if FUZZ else 50) if "memory" in name else (200 if FUZZ else 10)):
+    for seed in range((2000 if FUZZ else 16) if "memory" in name else (200 if FUZZ else 5)):
         random, store, model = Random(seed), stores[name](), Model()
         for _ in range(12):
             layers = random.choice(STACKS)

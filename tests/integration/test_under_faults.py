@@ -12,8 +12,8 @@ from tests.faults.stores import KINDS, Place
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_client_leaves_whole_documents(kind: str) -> None:
-    cut = run(kind, 3, seed=11)
-    assert sum(cut.values()) - cut["files left"] == 3
+    cut = run(kind, 2, seed=11)
+    assert sum(cut.values()) - cut["files left"] == 2
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_a_killed_client_leaves_whole_documents(kind: str) -> None:
 def test_many_callers_and_trouble_lose_nothing(kind: str) -> None:
     place = Place(kind)
     try:
-        counts = soak(place, 6, seed=11)
+        counts = soak(place, 3, seed=11)
     finally:
         place.remove()
     assert counts["done"] > 0

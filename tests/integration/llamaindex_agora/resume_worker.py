@@ -1,6 +1,6 @@
-"""A turn that stops half way, its context saved on disk, and the process that goes on; run by test_resume.py.
+"""Turns that stop half way, their contexts saved on disk, and the process that goes on; run by test_resume.py.
 
-python -m tests.integration.llamaindex_agora.resume_worker '{"kind": ..., "phase": ..., ...}'
+python -m tests.integration.llamaindex_agora.resume_worker '[{"kind": ..., "phase": ..., ...}, ...]'
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from llama_index.core.workflow import Context, HumanResponseEvent, InputRequired
 from llamaindex_agora import InjectingFunctionAgent
 from tests.integration.llamaindex_agora.scripted import llm, tenants
 
-ORDER: dict[str, str] = json.loads(sys.argv[1]) if __name__ == "__main__" else {}
 MESSAGE = "paid leave"
 
 
@@ -44,15 +43,16 @@ def add_one(number: int) -> int:
     return number + 1
 
 
-def own_tenant(actor: str) -> dict[str, str]:
-    """Derive the filter, and write down on disk that it was derived."""
-    with Path(ORDER["log"]).open("a") as log:
-        log.write(f"{actor}\n")
-    return {"tenant": actor}
+def perform(order: dict[str, str]) -> dict[str, Any]:
+    """Start a turn or go on with one; return what became of it."""
 
+    def own_tenant(actor: str) -> dict[str, str]:
+        """Derive the filter, and write down on disk that it was derived."""
+        with Path(order["log"]).open("a") as log:
+            log.write(f"{actor}\n")
+        return {"tenant": actor}
 
-def main() -> None:
-    starts, kind = ORDER["phase"] == "start", ORDER["kind"]
+    starts, kind = order["phase"] == "start", order["kind"]
     script: list[Any] = ["done"]
     if starts and kind == "interrupted":
         script = [[("refund", {"amount": 5})]]
@@ -65,15 +65,15 @@ def main() -> None:
         retriever=tenants(),
         top_k=2,
         retrieval_filter=own_tenant,
-        actor=lambda: ORDER["tenant"],
+        actor=lambda: order["tenant"],
         llm=model,
         tools=[add_one, refund],
     )
     workflow: Any = AgentWorkflow(agents=[made]) if kind == "workflow" else made
-    saved = Path(ORDER["saved"])
+    saved = Path(order["saved"])
     report = asyncio.run(start(workflow, saved) if starts else go_on(workflow, json.loads(saved.read_text()), kind))
     report["systems"] = [model.system(call) for call in range(len(model.seen))]
-    print(json.dumps(report))
+    return report
 
 
 async def start(workflow: Any, saved: Path) -> dict[str, Any]:
@@ -113,4 +113,4 @@ async def go_on(workflow: Any, state: dict[str, Any], kind: str) -> dict[str, An
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps([perform(order) for order in json.loads(sys.argv[1])]))

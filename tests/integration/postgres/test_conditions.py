@@ -87,19 +87,20 @@ def grid() -> Iterator[Any]:
 @pytest.mark.parametrize("way", range(3))
 def test_every_condition_on_every_value(server: psycopg.Connection[Any], way: int) -> None:
     """Each condition and its negation, alone and in company, over all records at once."""
-    texts = [None if record is None else to_json_text(record) for record in RECORDS]
-    rows = sql.SQL(
-        "(SELECT n, m AS metadata, agora_metadata_tokens_v1(m) AS tokens "
-        "FROM unnest(%(records)s::text[]::jsonb[]) WITH ORDINALITY AS r(m, n))"
+    server.execute("DROP TABLE IF EXISTS every_record")
+    server.execute(
+        "CREATE TEMP TABLE every_record AS SELECT n, m AS metadata, agora_metadata_tokens_v1(m) AS tokens "
+        "FROM unnest(%s::text[]::jsonb[]) WITH ORDINALITY AS r(m, n)",
+        ([None if record is None else to_json_text(record) for record in RECORDS],),
     )
     for condition in grid():
         for filter in (condition, not_(condition), not_(any_of(condition, field("other") == 1))):
             compiled = compile_condition(compile_filter(filter), metadata=METADATA, **WAYS[way])  # type: ignore[arg-type]
             found = server.execute(
-                sql.SQL("SELECT coalesce(array_agg(n ORDER BY n), '{{}}') FROM {} AS t WHERE {}").format(
-                    rows, compiled.clause
+                sql.SQL("SELECT coalesce(array_agg(n ORDER BY n), '{{}}') FROM every_record AS t WHERE {}").format(
+                    compiled.clause
                 ),
-                {**compiled.parameters, "records": texts},
+                compiled.parameters,
             ).fetchone()
             expected = [n for n, record in enumerate(RECORDS, 1) if matches_filter(record, filter)]
             assert found == (expected,), filter

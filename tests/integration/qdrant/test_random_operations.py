@@ -19,7 +19,7 @@ from tests.integration.qdrant.rest_server import CLIENT_OPTIONS, rest_server
 
 pytestmark = pytest.mark.qdrant
 
-STEPS = int(os.environ.get("AGORA_QDRANT_STEPS", "200"))
+STEPS = int(os.environ.get("AGORA_QDRANT_STEPS", "70"))
 _numbers = itertools.count()
 
 
