@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest
 export PIP_NO_INPUT := 1
+# What pytest compiles is kept: rewriting its assertions is half of the time of a start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-scale lint format typecheck bench bench-quality fuzz soak docs clean

@@ -264,12 +264,12 @@ def show_llamaindex(retriever: Retriever, question: str) -> None:
     print(f"   sources:  {', '.join(item.node.node_id for item in response.source_nodes)}")
 
 
-def show_reference(store: str) -> None:
-    """Run the whole demo on Python's language reference."""
+def show_reference(store: str, most: int | None) -> None:
+    """Run the whole demo on Python's language reference, measured with at most so many questions."""
     documents = reference_documents()
     known = {document.id for document in documents}
     # Other versions of Python have slightly other topics.
-    asked = [question for question in questions() if question.answers <= known]
+    asked = [question for question in questions() if question.answers <= known][:most]
     with open_store(store) as opened:
         index = build_index(documents, opened, ProseChunker(overlap_at="word"))
         size = sum(len(document.text) for document in documents) / 1000
@@ -333,6 +333,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the demo."""
     parser = argparse.ArgumentParser(description="Retrieval on Python's language reference or on your own files.")
     parser.add_argument("--store", choices=("memory", "postgres", "qdrant"), default="memory")
+    parser.add_argument("--questions", type=int, metavar="N", help="measure with the first N questions only")
     parser.add_argument("--folder", type=Path, help="a folder of your own files to search instead")
     parser.add_argument("--ask", help="the question for --folder")
     parser.add_argument("--label", metavar="KEY=LEVEL", help="label files by the folder at this level, 1 or more")
@@ -341,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if (options.folder is None) != (options.ask is None):
         parser.error("--folder and --ask go together")
     if options.folder is None:
-        show_reference(options.store)
+        show_reference(options.store, options.questions)
     elif options.folder.is_dir():
         key, _, level = (options.label or "").partition("=")
         if options.label and not (key and level.isdigit() and int(level) >= 1):

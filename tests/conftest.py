@@ -14,9 +14,18 @@ from tests.fix_postgres import fresh_name, pg_conninfo  # noqa: E402
 
 __all__ = ["fresh_name", "pg_conninfo"]
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let `make fuzz` run whatever draws its examples."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("fuzz")
+
+
 # Examples are bounded by number and never by time: a slow machine must not fail a test.
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW)
-settings.register_profile("dev", deadline=None, max_examples=60, suppress_health_check=_SLOW)
-settings.register_profile("fuzz", deadline=None, max_examples=5_000, suppress_health_check=_SLOW)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25, suppress_health_check=_SLOW)
+settings.register_profile("dev", deadline=None, max_examples=25, suppress_health_check=_SLOW)
+settings.register_profile("fuzz", deadline=None, max_examples=1_000, suppress_health_check=_SLOW)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))

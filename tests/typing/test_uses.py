@@ -19,8 +19,9 @@ def wrong_lines() -> list[int]:
 
 @pytest.mark.slow
 def test_mypy_refuses_exactly_the_wrong_uses(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(ROOT / ".mypy_cache")]
-    done = subprocess.run([*command, "-O", "json", str(USES)], cwd=ROOT, capture_output=True, text=True, check=False)
+    config = ("--config-file", str(USES.parent / "mypy.ini"), "--cache-dir", str(tmp_path))
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", *config, "-O", "json", str(USES)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     own = [each for each in found if each["file"].endswith("uses.py") and each["severity"] == "error"]
     assert sorted({each["line"] for each in own}) == wrong_lines(), done.stdout

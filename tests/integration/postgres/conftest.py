@@ -1,4 +1,4 @@
-"""Fixtures of the Postgres tests: an administrator's connection, stores that are closed, a table of 100,000 rows."""
+"""Fixtures of the Postgres tests: an administrator's connection, stores that are closed, a table of 60,000 rows."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def make_store(pg_conninfo: str, fresh_name: str) -> Iterator[MakeStore]:
         store.close()
 
 
-BIG = 100_000
+BIG = 60_000
 BIG_DIMENSION = 8
 BIG_TABLE = "big_table"
 
 
 @pytest.fixture(scope="session")
 def big_table(pg_conninfo: str) -> str:
-    """A table of 100,000 rows, made by the server itself; `share` holds each selectivity that a row is part of."""
+    """A table of 60,000 rows, made by the server itself; `share` holds each selectivity that a row is part of."""
     options: dict[str, Any] = {
         "text_search": "simple",
         "table": BIG_TABLE,

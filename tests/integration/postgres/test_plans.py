@@ -1,4 +1,4 @@
-"""Every claim about an index, held against the plan of the very statement that a store sends; 100,000 rows."""
+"""Every claim about an index, held against the plan of the very statement that a store sends; 60,000 rows."""
 
 from __future__ import annotations
 

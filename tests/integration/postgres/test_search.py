@@ -1,4 +1,4 @@
-"""What searches return at every selectivity, on 100,000 rows and on few."""
+"""What searches return at every selectivity, on 60,000 rows and on few."""
 
 from __future__ import annotations
 

@@ -132,12 +132,14 @@ def consortium_look_alikes(char: str) -> list[str]:
     return listed
 
 
+# The planes between hold Han characters, and those above nothing that has a name.
+CODES = [*range(0x20000), *range(0xE0000, 0xE1000)]
 NFKC_FORMS: dict[str, list[str]] = {}
-for code in range(0x80, 0x110000):
+for code in CODES[0x80:]:
     form = unicodedata.normalize("NFKC", chr(code)).casefold()
     if len(form) == 1 and form.isascii() and (form.isalnum() or form in "<[]()_"):
         NFKC_FORMS.setdefault(form, []).append(chr(code))
-INVISIBLE = [chr(n) for n in range(0x110000) if unicodedata.category(chr(n)) in ("Cc", "Cf", "Mn", "Me")]
+INVISIBLE = [chr(n) for n in CODES if unicodedata.category(chr(n)) in ("Cc", "Cf", "Mn", "Me")]
 UNBROKEN = [char for char in INVISIBLE if char not in "\r\n\v\f\x1c\x1d\x1e\x85"]
 SPELLINGS = {
     char: sorted({char, char.upper(), *consortium_look_alikes(char), *NFKC_FORMS.get(char, [])})
