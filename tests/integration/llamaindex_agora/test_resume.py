@@ -41,7 +41,7 @@ def process(orders: list[tuple[Path, str, str]], phase: str) -> list[dict[str, A
 
 @pytest.fixture(scope="module")
 def turns(tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    """Each kind of turn, started by one process as tenant a; a second one goes on with it as a, and from a copy as b."""
+    """Each kind of turn, started by one process as tenant a; a second one goes on as a, and from a copy as b."""
     folder = tmp_path_factory.mktemp("turns")
     for kind in STOPPED:
         (folder / kind).mkdir()
