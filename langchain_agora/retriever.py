@@ -13,13 +13,24 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from pydantic import field_validator
 
-from agora_core.adapting import RetrieverPort, arun, check_min_score, check_query, check_top_k, cut_answer, offers, run
+from agora_core.adapting import (
+    RetrieverPort,
+    arun,
+    check_min_score,
+    check_query,
+    check_top_k,
+    cut_answer,
+    offers,
+    run,
+    scope_of,
+)
 from agora_core.errors import InvalidArgumentError, UnsupportedOperationError
 from agora_core.filters import Expression, conjoin, frozen_filter
+from agora_core.metadata import UNSET
 from agora_core.protocols import AnyFilter, AsyncRetriever, Retriever, SyncRetriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever as CoreRetriever
-from agora_core.retrievers.base import known_scope, whole_scope
+from agora_core.retrievers.base import conjoined, known_scope, whole_scope
 from agora_core.retrievers.run_scope import RunScopedRetriever
 from agora_core.retrievers.scoped import ScopedRetriever
 from agora_core.steps import Call, Steps
@@ -121,6 +132,11 @@ class AgoraRetriever(ConfigAwareRetriever):
     def scope(self) -> Expression | None:
         """All that bounds this retriever in the current call, `filter` included; None where nothing does."""
         return whole_scope(self.retriever, self.filter)
+
+    def scope_now(self) -> Steps[Expression | None]:
+        """Tell `scope` where an async function may decide what is behind; what does not say counts for nothing."""
+        found = yield from scope_of(self.retriever)
+        return conjoined(None if found is UNSET else found, self.filter)
 
     def scoped(self, scope: Scope) -> AgoraRetriever:
         """Return a view in which `scope` always holds: a filter of the core, or a function of the run's config.
@@ -260,6 +276,11 @@ class LangChainRetriever(CoreRetriever):
     def scope(self) -> Expression | None:
         """What bounds a retriever of this package, also behind `bind` and the like; None for any other of theirs."""
         return known_scope(self.retriever)
+
+    def scope_now(self) -> Steps[Expression | None]:
+        """Tell `scope` where an async function may decide it."""
+        found = yield from scope_of(self.retriever)
+        return found if isinstance(found, Expression) else None
 
     def _retrieve(
         self,

@@ -9,9 +9,10 @@ from typing import Any
 from langchain_core.runnables import Runnable
 from langgraph.func import task
 
-from agora_core.inject import ContextInjector, RetrievalFilter, passage_to_dict
+from agora_core.inject import Asker, ContextInjector, RetrievalFilter, passage_to_dict
 from agora_core.metadata import UNSET
 from agora_core.protocols import AsyncRetriever, SyncRetriever
+from agora_core.steps import Steps, arun, run
 from langchain_agora.retriever import as_core_retriever
 
 # Its overloads cannot be matched by a decorator that is called with a function of unknown parameters.
@@ -30,7 +31,8 @@ def retrieve_task(
 
     It is called inside an `@entrypoint` or a node of a graph with a checkpointer, and gives a future:
     `passages = passages_from_step(task(query, actor).result())` in sync code, `await task(query, actor)` in async code.
-    The filter is derived inside the task. A resumed run reuses what the first one retrieved, whoever resumes it.
+    The filter is derived inside the task. A resumed run that calls it with the same actor reuses what the first one
+    retrieved; with another it retrieves anew, for the task's name ends in a digest of who asks.
 
     Args:
         retriever: any retriever of the core or of LangChain.
@@ -38,7 +40,7 @@ def retrieve_task(
         retrieval_filter: called with `actor`; a raise, None, anything else that is no filter of the core, or
             a missing actor fails the task.
         min_score: a floor on the retriever's scores.
-        name: the name of the task in traces.
+        name: what the task's name in traces begins with.
 
     Examples:
         >>> from langgraph.func import entrypoint
@@ -51,10 +53,15 @@ def retrieve_task(
     """
     injector = _injector(retriever, top_k, retrieval_filter, min_score)
 
-    def retrieve(query: str, actor: Any = UNSET) -> list[dict[str, Any]]:
-        return [passage_to_dict(passage) for passage in injector.inject(query, actor=actor).passages]
+    def retrieve(query: str, actor: Any = UNSET) -> Any:
+        asker = injector.asker(actor)
 
-    return _task(name=name)(retrieve)
+        def found() -> list[dict[str, Any]]:
+            return [passage_to_dict(passage) for passage in injector.inject(query, actor=asker).passages]
+
+        return _task(name=run(_named(name, asker)))(found)()
+
+    return retrieve
 
 
 def aretrieve_task(
@@ -78,15 +85,21 @@ def aretrieve_task(
     """
     injector = _injector(retriever, top_k, retrieval_filter, min_score)
 
-    async def retrieve(query: str, actor: Any = UNSET) -> list[dict[str, Any]]:
-        injection = await injector.ainject(query, actor=actor)
-        return [passage_to_dict(passage) for passage in injection.passages]
+    async def retrieve(query: str, actor: Any = UNSET) -> Any:
+        asker = injector.asker(actor)
 
-    return _task(name=name)(retrieve)
+        async def found() -> list[dict[str, Any]]:
+            return [passage_to_dict(passage) for passage in (await injector.ainject(query, actor=asker)).passages]
+
+        return await _task(name=await arun(_named(name, asker)))(found)()
+
+    return retrieve
 
 
 def task_step(name: str, fn: Callable[[], Any]) -> Any:
     """The `step` of a `ContextInjector` that is used inside an `@entrypoint` or a node of a graph with a checkpointer.
+
+    What it remembers is one actor's: a run that another goes on with retrieves anew.
 
     ```python
     injector = ContextInjector(retriever, step=task_step)
@@ -107,7 +120,7 @@ def task_step(name: str, fn: Callable[[], Any]) -> Any:
         >>> "[1] (leave.md)" in turn.invoke("days of leave")
         True
     """
-    return _task(name=f"agora_{name}")(fn)().result()
+    return _task(name=run(_named(f"agora_{name}", _asker_of(fn))))(fn)().result()
 
 
 async def atask_step(name: str, fn: Callable[[], Any]) -> Any:
@@ -117,11 +130,11 @@ async def atask_step(name: str, fn: Callable[[], Any]) -> Any:
         >>> injector = ContextInjector(retriever, step=atask_step)  # for `await injector.ainject(...)` in an entrypoint
     """
 
-    async def run() -> Any:
+    async def found() -> Any:
         result = fn()
         return await result if inspect.isawaitable(result) else result
 
-    return await _task(name=f"agora_{name}")(run)()
+    return await _task(name=await arun(_named(f"agora_{name}", _asker_of(fn))))(found)()
 
 
 def _injector(
@@ -132,3 +145,14 @@ def _injector(
 ) -> ContextInjector:
     core = as_core_retriever(retriever)
     return ContextInjector(core, top_k=top_k, retrieval_filter=retrieval_filter, min_score=min_score)
+
+
+def _asker_of(fn: Callable[[], Any]) -> Asker | None:
+    asker: Asker | None = getattr(fn, "asker", None)
+    return asker
+
+
+def _named(name: str, asker: Asker | None) -> Steps[str]:
+    """Return a task's name: LangGraph reuses the result of a task by it, whatever the task is called with."""
+    identity = "" if asker is None else (yield from asker.identity())
+    return f"{name}_{identity[:16]}" if identity else name

@@ -14,7 +14,9 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import ConfigDict, model_validator
 
 from agora_core.filters import Expression, conjoin
-from agora_core.retrievers.base import whole_scope
+from agora_core.retrievers.base import conjoined, whole_scope
+from agora_core.steps import Steps, ask
+from agora_core.stores.run_scope import abound_store, bound_store
 from langchain_agora.filters import to_core_filter
 from langchain_agora.scope import Scope, bound_config
 
@@ -61,6 +63,12 @@ class AgoraVectorStoreRetriever(ConfigAwareRetriever, VectorStoreRetriever):
         """All that bounds this retriever in the current call, its own filter included; None where nothing does."""
         own = self.search_kwargs.get("filter")
         return whole_scope(self.vectorstore, None if own is None else to_core_filter(own))
+
+    def scope_now(self) -> Steps[Expression | None]:
+        """Tell `scope` where an async function may decide what bounds the store."""
+        vectorstore: Any = self.vectorstore
+        store, own = (yield from ask(bound_store, abound_store, vectorstore.store)), self.search_kwargs.get("filter")
+        return conjoined(getattr(store, "scope", None), None if own is None else to_core_filter(own))
 
     def scoped(self: RetrieverT, scope: Scope) -> RetrieverT:
         """Return a view in which `scope` always holds; see `AgoraVectorStore.scoped`."""

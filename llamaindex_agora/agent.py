@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,15 +13,11 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import AsyncBaseTool, ToolOutput
 from llama_index.core.workflow import Context
 
-from agora_core.calling import acall_function
-from agora_core.errors import UnsupportedOperationError
-from agora_core.filters import Expression, filter_to_json
-from agora_core.filters.literals import canonical_json
 from agora_core.inject import Measure, QueryFrom, RetrievalFilter, passages_from_step
-from agora_core.metadata import UNSET
 from agora_core.protocols import AsyncRetriever, SyncRetriever
+from agora_core.steps import arun
 from llamaindex_agora.arguments import refuse_unknown
-from llamaindex_agora.inject import InjectContext, core_filter_hook, last_user_text
+from llamaindex_agora.inject import InjectContext, last_user_text
 from llamaindex_agora.postprocessor import ActorSource, read_actor
 
 if TYPE_CHECKING:
@@ -68,8 +62,6 @@ class InjectingFunctionAgent(FunctionAgent):
     """
 
     _inject: Any = PrivateAttr()
-    _hook: Any = PrivateAttr()
-    _retriever: Any = PrivateAttr()
     _actor: Any = PrivateAttr()
 
     def __init__(
@@ -93,17 +85,16 @@ class InjectingFunctionAgent(FunctionAgent):
         """
         refuse_unknown(type(self), kwargs, also=WORKFLOW_KWARGS)
         super().__init__(**kwargs)
-        self._hook = core_filter_hook(retrieval_filter)
         self._inject = InjectContext(
             retriever,
             top_k=top_k,
-            retrieval_filter=None if self._hook is None else _bound_for,
+            retrieval_filter=retrieval_filter,
             min_score=min_score,
             query_from=query_from,
             max_chars=max_chars,
             measure=measure,
         )
-        self._retriever, self._actor = retriever, actor
+        self._actor = actor
 
     async def take_step(
         self, ctx: AgentContext, llm_input: list[ChatMessage], tools: Sequence[AsyncBaseTool], memory: BaseMemory
@@ -124,14 +115,14 @@ class InjectingFunctionAgent(FunctionAgent):
         turn: dict[str, Any] = await ctx.store.get(STATE_KEY, default=None) or {}
         calls = list(await ctx.store.get(_TOOL_CALLS, default=None) or [])
         kept = turn.get(self.name)
-        asker = _Asker(read_actor(self._actor), self._hook)
+        asker = self._inject.asker(read_actor(self._actor))
         if kept is not None and kept["query"] == query and _goes_on(kept, calls):
             result: list[dict[str, Any]] = kept["passages"]
             # Who asks decides, no mark of a run: LlamaIndex takes up a cancelled run's step within the next one.
-            if kept.get("asker") == await self._identity(asker):
+            if kept.get("asker") == await arun(asker.identity()):
                 return result
         messages = llm_input if last_user_text(llm_input) == query else [*llm_input, _user(query)]
-        found = await self._inject.aretrieve(messages, actor=UNSET if asker.actor is UNSET else asker)
+        found = await self._inject.aretrieve(messages, actor=asker)
         call = found.tool_call
         passages = [] if call is None else call["result"]
         event = None if call is None else _as_event(call)
@@ -140,52 +131,11 @@ class InjectingFunctionAgent(FunctionAgent):
         calls = [item for item in calls if stale is None or item.tool_id != stale]
         await ctx.store.set(_TOOL_CALLS, calls if event is None else [*calls, event])
         mine = {"query": query, "passages": passages, "call_id": None if event is None else event.tool_id}
-        mine["asker"] = await self._identity(asker)
+        mine["asker"] = await arun(asker.identity())
         await ctx.store.set(STATE_KEY, {**turn, self.name: mine})
         if event is not None:
             ctx.write_event_to_stream(event)
         return passages
-
-    async def _identity(self, asker: _Asker) -> str:
-        """Return a digest of what the retrieval was bounded by: who asked, and the scope of the retriever then."""
-        known: list[str] = []
-        if self._hook is not None and asker.actor is UNSET:
-            # Equal to nothing that is kept; the retrieval refuses it.
-            return ""
-        try:
-            scope = getattr(self._retriever, "scope", UNSET)
-        except UnsupportedOperationError:
-            # An async function decides it, and is not asked here: then nothing that was kept is shown again.
-            return uuid.uuid4().hex
-        # A retriever that does not tell what bounds it may bound itself by who asks.
-        if asker.actor is not UNSET and (self._hook is not None or scope is UNSET):
-            try:
-                known.append(f"actor {canonical_json(asker.actor)}")
-            except ValueError:
-                if self._hook is None:
-                    return uuid.uuid4().hex
-                # Not JSON: the filter that is derived for it tells actors apart.
-                known.append(f"filter {canonical_json(filter_to_json(await asker.bound()))}")
-        known.append(canonical_json(filter_to_json(scope)) if isinstance(scope, Expression) else "")
-        return hashlib.sha256("\0".join(known).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class _Asker:
-    """Who asks in one model call; the filter is derived once, for the retrieval and for its identity."""
-
-    def __init__(self, actor: Any, hook: RetrievalFilter | None) -> None:
-        self.actor, self._hook = actor, hook
-        self._bound: Any = UNSET
-
-    async def bound(self) -> Any:
-        """Return the filter of this actor."""
-        if self._bound is UNSET and self._hook is not None:
-            self._bound = await acall_function(self._hook, self.actor)
-        return self._bound
-
-
-async def _bound_for(asker: _Asker) -> Any:
-    return await asker.bound()
 
 
 def _user(text: str) -> ChatMessage:

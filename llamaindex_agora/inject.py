@@ -10,7 +10,7 @@ from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from agora_core.calling import is_async_function
-from agora_core.inject import ContextInjector, Injection, Measure, QueryFrom, RetrievalFilter, fold_block
+from agora_core.inject import Asker, ContextInjector, Injection, Measure, QueryFrom, RetrievalFilter, fold_block
 from agora_core.metadata import UNSET
 from agora_core.protocols import AsyncRetriever, Step, SyncRetriever
 from agora_core.records import Passage
@@ -110,6 +110,10 @@ class InjectContext:
             max_chars=max_chars,
             measure=measure,
         )
+
+    def asker(self, actor: Any = UNSET) -> Asker:
+        """Return who asks, which tells one actor from another and serves as `actor`."""
+        return self._injector.asker(actor)
 
     def retrieve(self, messages: Sequence[ChatMessage], *, actor: Any = UNSET) -> Injection:
         """Return the retrieval of a turn: its passages and the synthetic tool call."""

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from agora_core.calling import Method as Method
 from agora_core.calling import given as given
 from agora_core.calling import offers as offers
+from agora_core.calling import scope_of as scope_of
 from agora_core.embedding import EmbedderPort as EmbedderPort
 from agora_core.embedding import check_query as check_query
 from agora_core.extras import lazy_attributes as lazy_attributes

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from agora_core.errors import UnsupportedOperationError
+from agora_core.metadata import UNSET
 from agora_core.steps import Call, Steps
 
 
@@ -153,6 +154,18 @@ def _ending(function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
         return function(*args, **options)
     except StopIteration as error:
         raise RuntimeError(f"{getattr(function, '__qualname__', function)} raised StopIteration") from error
+
+
+def scope_of(target: Any) -> Steps[Any]:
+    """Return what bounds a retriever now: an expression, None where nothing does, `UNSET` where it does not say.
+
+    One with a method `scope_now` gives the steps that find it out: an async function may decide it.
+
+    Raises:
+        UnsupportedOperationError: an async function decides it, behind something without that method.
+    """
+    now = getattr(target, "scope_now", None)
+    return (yield from now()) if callable(now) else getattr(target, "scope", UNSET)
 
 
 def given(**options: Any) -> dict[str, Any]:

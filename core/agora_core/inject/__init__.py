@@ -1,5 +1,6 @@
 """Inject mode: retrieve once a turn, and fold what was found into the system prompt with numbered citations."""
 
+from agora_core.inject.asking import Asker
 from agora_core.inject.block import Measure, check_budget, fitting, fold_block, fold_context, render_context
 from agora_core.inject.calls import (
     CONDENSE_PROMPT,
@@ -16,6 +17,7 @@ __all__ = [
     "CONDENSE_PROMPT",
     "STEP_NAME",
     "TOOL_NAME",
+    "Asker",
     "CitationSpan",
     "Citations",
     "ContextInjector",

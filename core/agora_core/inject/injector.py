@@ -11,6 +11,7 @@ from agora_core.calling import acall, acall_function, call, call_function, given
 from agora_core.embedding import check_query
 from agora_core.errors import InvalidArgumentError, InvalidFilterError
 from agora_core.filters import frozen_filter
+from agora_core.inject.asking import Asker
 from agora_core.inject.block import Measure, check_budget, fitting, fold_block, render_context
 from agora_core.inject.calls import QUERY_KEY, passage_to_dict, passages_from_step, retrieval_call, stable_id
 from agora_core.metadata import UNSET
@@ -81,7 +82,8 @@ class ContextInjector:
             retrieval_filter: called with the actor of the turn, inside the step; None retrieves without a filter.
             min_score: a floor on the retriever's scores; None keeps all.
             step: the durable seam. `step("retrieve", fn)` returns what `fn()` returned, now or in an earlier run of
-                the same turn: a list of plain JSON objects, see `passage_to_dict`. Its memory must not outlive a turn.
+                the same turn: a list of plain JSON objects, see `passage_to_dict`. Its memory must not outlive a
+                turn of one actor; `fn.asker.identity()` gives the steps that tell one from another.
             query_from: makes the query from the conversation, inside the step; None asks what `inject` is given.
             max_chars: the room for the passages in the prompt, see `render_context`; None for no bound.
             measure: the unit of `max_chars`.
@@ -119,9 +121,12 @@ class ContextInjector:
         if self._asks_nothing(query):
             return Injection(system, [], None)
 
-        def fn() -> list[dict[str, JSON]]:
-            return run(self._retrieval(query, messages, actor))
+        asker = self.asker(actor)
 
+        def fn() -> list[dict[str, JSON]]:
+            return run(self._retrieval(query, messages, asker))
+
+        fn.asker = asker  # type: ignore[attr-defined] # a step that outlives its caller keeps apart who asks
         if self.step is None:
             return self._folded(query, system, fn())
         return self._folded(query, system, call_function(self.step, STEP_NAME, fn, what="step"))
@@ -136,16 +141,21 @@ class ContextInjector:
         if self._asks_nothing(query):
             return Injection(system, [], None)
         if self.step is None:
-            return self._folded(query, system, await arun(self._retrieval(query, messages, actor)))
-        loop = asyncio.get_running_loop()
+            return self._folded(query, system, await arun(self._retrieval(query, messages, self.asker(actor))))
+        loop, asker = asyncio.get_running_loop(), self.asker(actor)
 
         def fn() -> Any:
-            retrieval = arun(self._retrieval(query, messages, actor))
+            retrieval = arun(self._retrieval(query, messages, asker))
             if _running_loop() is loop:
                 return retrieval
             return asyncio.run_coroutine_threadsafe(retrieval, loop).result()
 
+        fn.asker = asker  # type: ignore[attr-defined]
         return self._folded(query, system, await acall_function(self.step, STEP_NAME, fn))
+
+    def asker(self, actor: Any = UNSET) -> Asker:
+        """Return who asks, which tells one actor from another; `inject` takes it in the place of the actor."""
+        return actor if isinstance(actor, Asker) else Asker(actor, self.retrieval_filter, self.retriever)
 
     def render(self, passages: Sequence[Passage]) -> str:
         """Return the block of passages in the room that this injector gives them; "" without passages."""
@@ -155,7 +165,7 @@ class ContextInjector:
         # What `query_from` makes of the conversation is known inside the step only.
         return not check_query(query).strip() and self.query_from is None
 
-    def _retrieval(self, query: str, messages: Sequence[Any] | None, actor: Any) -> Steps[list[dict[str, JSON]]]:
+    def _retrieval(self, query: str, messages: Sequence[Any] | None, asker: Asker) -> Steps[list[dict[str, JSON]]]:
         """Make the query, derive the filter, retrieve: what a step runs once and remembers."""
         made: dict[str, JSON] = {}
         if self.query_from is not None:
@@ -167,13 +177,12 @@ class ContextInjector:
             return []
         options: dict[str, Any] = {"top_k": self.top_k, **given(min_score=self.min_score)}
         if self.retrieval_filter is not None:
-            if actor is UNSET:
+            if asker.actor is UNSET:
                 raise InvalidFilterError(
                     "retrieval_filter is set and no actor was given to derive a filter from, so nothing is retrieved; "
                     "pass actor=..., None where the hook takes None for somebody"
                 )
-            bound = yield _function_call(self.retrieval_filter, actor, what="retrieval_filter")
-            options["filter"] = _check_filter(bound)
+            options["filter"] = _check_filter((yield from asker.bound()))
         passages = yield Call(
             lambda: call(self.retriever, "retrieve", query, **options),
             lambda: acall(self.retriever, "retrieve", query, **options),

@@ -170,8 +170,12 @@ def whole_scope(part: object, *filters: AnyFilter | None) -> Expression | None:
     Raises:
         AttributeError: the part does not say what bounds it.
     """
-    scopes: list[AnyFilter | None] = [part.scope, *filters]  # type: ignore[attr-defined]
-    known = [scope for scope in scopes if scope is not None]
+    return conjoined(part.scope, *filters)  # type: ignore[attr-defined]
+
+
+def conjoined(*filters: AnyFilter | None) -> Expression | None:
+    """Return all filters that are given as one; None where none is."""
+    known = [each for each in filters if each is not None]
     return compile_filter(reduce(conjoin, known)) if known else None
 
 

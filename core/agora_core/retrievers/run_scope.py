@@ -30,6 +30,11 @@ class RunScopedRetriever(BaseRetriever):
         """All that bounds the retriever in the current call."""
         return ScopedRetriever(self._retriever, resolve_scope(self._source)).scope
 
+    def scope_now(self) -> Steps[Expression]:
+        """Tell `scope` where the source may be async; see `ScopedRetriever.scope_now`."""
+        scope = yield from ask(resolve_scope, aresolve_scope, self._source)
+        return (yield from ScopedRetriever(self._retriever, scope).scope_now())
+
     def _over(self, wrap: Callable[[Retriever], Retriever]) -> RunScopedRetriever | None:
         inner = wrapped_inside(self._retriever, wrap)
         return None if inner is None else RunScopedRetriever(inner, self._source)

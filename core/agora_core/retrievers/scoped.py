@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from agora_core.calling import scope_of
 from agora_core.filters import Expression, bound_by, compile_filter, conjoin, frozen_filter
+from agora_core.metadata import UNSET
 from agora_core.protocols import AnyFilter, Retriever
 from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever, wrapped_inside
@@ -43,6 +45,14 @@ class ScopedRetriever(BaseRetriever):
     def scope(self) -> Expression:
         """The whole conjunction of what bounds this view and the retriever behind it."""
         behind: Expression | None = self._retriever.scope
+        return self._within(behind)
+
+    def scope_now(self) -> Steps[Expression]:
+        """Tell `scope` where an async function may decide what is behind; what does not say counts for nothing."""
+        behind = yield from scope_of(self._retriever)
+        return self._within(None if behind is UNSET else behind)
+
+    def _within(self, behind: Expression | None) -> Expression:
         return compile_filter(self._scope if behind is None else conjoin(behind, self._scope))
 
     @property

@@ -12,6 +12,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
 from langgraph.func import entrypoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
@@ -82,6 +83,60 @@ async def test_an_async_task_runs_once() -> None:
     await turn.ainvoke("a", CONFIG)
     assert await turn.ainvoke(Command(resume="yes"), CONFIG) == "yes: Paid leave at A is thirty days."
     assert hook.calls == len(retriever.calls) == 1
+
+
+@pytest.mark.parametrize("through", ["task", "step", "scope"])
+def test_what_a_task_retrieved_for_one_actor_is_reused_for_no_other_who_resumes(through: str) -> None:
+    """LangGraph knows a task by its name and place, whatever it is called with."""
+    retriever = tenants()
+    retrieve = retrieve_task(retriever, top_k=1, retrieval_filter=Hook())
+    injector = ContextInjector(retriever, top_k=1, retrieval_filter=Hook(), step=task_step)
+    scoped = AgoraRetriever(retriever).scoped(lambda config: {"tenant": config["configurable"]["tenant"]})
+    anybody = retrieve_task(scoped, top_k=1)
+
+    @entrypoint(checkpointer=InMemorySaver())
+    def turn(query: str) -> str:
+        tenant = get_config()["configurable"]["tenant"]
+        if through == "step":
+            text = injector.inject(query, actor=tenant).passages[0].text
+        else:
+            (found,) = (retrieve(query, tenant) if through == "task" else anybody(query)).result()
+            text = found["text"]
+        return f"{interrupt('may I?')}: {text}"
+
+    def config(tenant: str) -> Any:
+        return {"configurable": {"thread_id": "one", "tenant": tenant}}
+
+    turn.invoke("paid leave", config("a"))
+    assert turn.invoke(Command(resume="yes"), config("b")) == "yes: Paid leave at B is forty days."
+    assert len(retriever.calls) == 2
+    turn.invoke("paid leave", config("a"))
+    assert turn.invoke(Command(resume="yes"), config("a")) == "yes: Paid leave at A is thirty days."
+    assert len(retriever.calls) == 3
+
+
+@needs_async_tasks
+@pytest.mark.parametrize("through", ["task", "step"])
+async def test_what_an_async_task_retrieved_for_one_actor_is_reused_for_no_other(through: str) -> None:
+    retriever = tenants()
+    retrieve = aretrieve_task(retriever, top_k=1, retrieval_filter=Hook())
+    injector = ContextInjector(retriever, top_k=1, retrieval_filter=Hook(), step=atask_step)
+
+    @entrypoint(checkpointer=InMemorySaver())
+    async def turn(query: str) -> str:
+        tenant = get_config()["configurable"]["tenant"]
+        if through == "step":
+            text = (await injector.ainject(query, actor=tenant)).passages[0].text
+        else:
+            text = (await retrieve(query, tenant))[0]["text"]
+        return f"{interrupt('may I?')}: {text}"
+
+    def config(tenant: str) -> Any:
+        return {"configurable": {"thread_id": "one", "tenant": tenant}}
+
+    await turn.ainvoke("paid leave", config("a"))
+    assert await turn.ainvoke(Command(resume="yes"), config("b")) == "yes: Paid leave at B is forty days."
+    assert len(retriever.calls) == 2
 
 
 def test_a_task_survives_a_crash_of_what_follows() -> None:

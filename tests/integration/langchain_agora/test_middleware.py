@@ -32,7 +32,7 @@ from agora_core import (
     field,
     render_context,
 )
-from langchain_agora import InjectContextMiddleware
+from langchain_agora import AgoraRetriever, AgoraVectorStore, InjectContextMiddleware
 from tests.integration.langchain_agora.scripted import (
     CountingRetriever,
     FixedRetriever,
@@ -162,30 +162,172 @@ def test_an_async_hook_is_awaited_and_refused_in_sync_code() -> None:
         Harness(["x"], colour="sync", hook=hook).run("paid leave", actor=Actor("b"))
 
 
+@pytest.fixture
+def asks_first() -> list[Any]:
+    return [HumanInTheLoopMiddleware(interrupt_on={"refund": True})]
+
+
+APPROVED: Any = Command(resume={"decisions": [{"type": "approve"}]})
+
+
 @pytest.mark.usefixtures("interrupting")
-def test_one_retrieval_over_interrupt_and_resume_with_another_actor(make: Make) -> None:
-    agent = make(
-        [calls_tool("refund", amount=5), "done [1]"],
-        middleware=[HumanInTheLoopMiddleware(interrupt_on={"refund": True})],
-    )
+@pytest.mark.parametrize("record", ["state", "message", "off"])
+def test_one_retrieval_over_interrupt_and_resume_by_the_same_actor(
+    make: Make, record: str, asks_first: list[Any]
+) -> None:
+    agent = make([calls_tool("refund", amount=5), "done [1]"], middleware=asks_first, record=record)
     agent.run("refund my paid leave", actor=Actor("a"))
-    result = agent.run(Command(resume={"decisions": [{"type": "approve"}]}), actor=Actor("b"))
+    result = agent.run(APPROVED, actor=Actor("a"))
     assert result["messages"][-1].text == "done [1]"
     assert len(agent.retriever.calls) == 1
     assert agent.model.system(0) == agent.model.system(1)
     assert "at A" in agent.model.system(1)
-    assert "at B" not in agent.model.system(1)
 
 
 @pytest.mark.usefixtures("interrupting")
-def test_a_resume_without_a_context_reads_the_checkpoint_too(make: Make) -> None:
+@pytest.mark.parametrize("record", ["state", "message", "off"])
+def test_what_was_retrieved_for_one_actor_is_shown_to_no_other_who_resumes(
+    make: Make, record: str, asks_first: list[Any]
+) -> None:
+    """A cache whose key lacks who it was filled for; and who resumes twice retrieves once."""
+    script = [calls_tool("refund", amount=5), calls_tool("refund", "call-2", amount=6), "done [1]"]
+    agent = make(script, middleware=asks_first, record=record)
+    agent.run("refund my paid leave", actor=Actor("a"))
+    agent.run(APPROVED, actor=Actor("b"))
+    result = agent.run(APPROVED, actor=Actor("b"))
+    assert result["messages"][-1].text == "done [1]"
+    assert [options["filter"] for _, options in agent.retriever.calls] == [{"tenant": "a"}, {"tenant": "b"}]
+    for call in (1, 2):
+        assert "at B" in agent.model.system(call)
+        assert "at A" not in agent.model.system(call)
+    check_order(result["messages"])
+    state = agent.state()
+    assert [passage["id"] for passage in state["agora_passages"]] == ["b-leave#0"]
+    if record == "state":
+        assert [passage["id"] for passage in state["agora_tool_call"]["result"]] == ["b-leave#0"]
+    recorded = [message.artifact for message in result["messages"] if message.type == "tool" and message.artifact]
+    assert [[p["id"] for p in artifact] for artifact in recorded] == ([["b-leave#0"]] if record == "message" else [])
+
+
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.parametrize(("first", "second"), [("a", "nobody"), ("nobody", "a")])
+def test_the_transcript_of_a_run_that_another_resumes_stays_in_order(
+    make: Make, first: str, second: str, asks_first: list[Any]
+) -> None:
+    """A recorded pair after a model's answer would be taken for its tool calls."""
     agent = make(
-        [calls_tool("refund", amount=5), "done"],
-        middleware=[HumanInTheLoopMiddleware(interrupt_on={"refund": True})],
+        [calls_tool("refund", amount=5), calls_tool("refund", "call-2", amount=6), "done"],
+        middleware=asks_first,
+        record="message",
     )
+    agent.run("paid leave", actor=Actor(first))
+    agent.run(APPROVED, actor=Actor(second))
+    result = agent.run(APPROVED, actor=Actor(second))
+    check_order(result["messages"])
+    kinds = [message.type for message in result["messages"]]
+    assert kinds == ["human", "ai", "tool", "ai", "tool", "ai"]
+    assert "a-leave" not in repr(result["messages"])
+    assert ("at A" in agent.model.system()) == (second == "a")
+
+
+class Opaque:
+    """A context that is not data: the filter that is derived for it tells it from another."""
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant, self.connection = tenant, object()
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_contexts_that_are_no_data_are_told_apart_by_their_filters(make: Make, asks_first: list[Any]) -> None:
+    script = [calls_tool("refund", f"call-{n}", amount=n) for n in range(3)]
+    agent = make([*script, "done"], middleware=asks_first)
+    agent.run("paid leave", actor=Opaque("a"))  # type: ignore[arg-type]
+    for tenant in "aba":
+        agent.run(APPROVED, actor=Opaque(tenant))  # type: ignore[arg-type]
+    assert [options["filter"]["tenant"] for _, options in agent.retriever.calls] == ["a", "b", "a"]
+    assert ["at A" in agent.model.system(call) for call in range(4)] == [True, True, False, True]
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_the_hook_is_asked_once_where_the_context_is_data(make: Make, asks_first: list[Any]) -> None:
+    asked: list[str] = []
+
+    def hook(actor: Actor) -> dict[str, str]:
+        asked.append(actor.tenant)
+        return {"tenant": actor.tenant}
+
+    agent = make([calls_tool("refund", amount=5), "done"], middleware=asks_first, hook=hook)
     agent.run("paid leave", actor=Actor("a"))
-    agent.run(Command(resume={"decisions": [{"type": "approve"}]}))
-    assert len(agent.retriever.calls) == 1
+    agent.run(APPROVED, actor=Actor("a"))
+    assert asked == ["a"]
+    digest = agent.state()["agora_asker"]
+    assert len(digest) == 64
+    assert set(digest) <= set("0123456789abcdef")
+
+
+@pytest.mark.usefixtures("interrupting")
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("through", ["retriever", "store"])
+def test_a_scope_of_the_run_tells_askers_apart_too(
+    make: Make, colour: str, is_async: bool, through: str, asks_first: list[Any]
+) -> None:
+    """No hook: who asks is in the config, and a function of it bounds the retriever."""
+    def of_run(config: Any) -> dict[str, str]:
+        return {"tenant": config["configurable"]["tenant"]}
+
+    async def of_run_later(config: Any) -> dict[str, str]:
+        return of_run(config)
+
+    core = tenants().retriever
+    scope = of_run_later if is_async else of_run
+    bounded: Any = AgoraRetriever(core, k=2).scoped(scope)
+    if through == "store":
+        bounded = AgoraVectorStore(core.store, core.embedder).scoped(scope).as_retriever(search_kwargs={"k": 2})
+    script = [calls_tool("refund", f"call-{n}", amount=n) for n in range(2)]
+    agent = make([*script, "done"], middleware=asks_first, hook=None, retriever=bounded)
+    if is_async and colour == "sync":
+        with pytest.raises(UnsupportedOperationError, match="scope function is async"):
+            agent.run("paid leave")
+        return
+    for tenant, input in (("a", "paid leave"), ("a", APPROVED), ("b", APPROVED)):
+        agent.run(input, config={"configurable": {"thread_id": "one", "tenant": tenant}})
+    assert ["at A" in agent.model.system(call) for call in range(3)] == [True, True, False]
+    assert "at B" in agent.model.system(2)
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_a_step_that_remembers_one_actors_passages_is_not_asked_for_another(make: Make, asks_first: list[Any]) -> None:
+    agent = make([calls_tool("refund", amount=5), "done"], middleware=asks_first)
+    memory: dict[str, Any] = {}
+
+    def step(name: str, fn: Any) -> Any:
+        if name not in memory:
+            memory[name] = fn()
+        return memory[name]
+
+    agent.inject._injector.step = step if agent.colour == "sync" else None
+    agent.run("paid leave", actor=Actor("a"))
+    agent.run(APPROVED, actor=Actor("b"))
+    assert "at B" in agent.model.system()
+    assert "at A" not in agent.model.system()
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_a_resume_without_a_context_fails_before_the_model_is_called(make: Make, asks_first: list[Any]) -> None:
+    """Nobody knows who resumes, so nobody is shown what was retrieved for another."""
+    agent = make([calls_tool("refund", amount=5), "done"], middleware=asks_first)
+    agent.run("paid leave", actor=Actor("a"))
+    with pytest.raises(InvalidFilterError, match="where a run is resumed too"):
+        agent.run(APPROVED)
+    assert len(agent.model.seen) == 1
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_a_hook_that_denies_who_resumes_shows_nothing(make: Make, asks_first: list[Any]) -> None:
+    agent = make([calls_tool("refund", amount=5), "done"], middleware=asks_first)
+    agent.run("paid leave", actor=Actor("a"))
+    agent.run(APPROVED, actor=Actor("nobody"))
+    assert agent.model.system() == BASE
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
@@ -210,7 +352,7 @@ def test_a_replay_from_before_the_model_does_not_retrieve_again(make: Make) -> N
     agent = make(["first", "second"])
     agent.run("paid leave", actor=Actor("a"))
     before_model = next(s for s in agent.agent.get_state_history(CONFIG) if s.next == ("model",))
-    agent.run(None, actor=Actor("b"), config=before_model.config)
+    agent.run(None, actor=Actor("a"), config=before_model.config)
     assert len(agent.retriever.calls) == 1
     assert agent.model.system(0) == agent.model.system(1)
 
