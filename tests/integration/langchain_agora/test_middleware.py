@@ -272,6 +272,7 @@ def test_a_scope_of_the_run_tells_askers_apart_too(
     make: Make, colour: str, is_async: bool, through: str, asks_first: list[Any]
 ) -> None:
     """No hook: who asks is in the config, and a function of it bounds the retriever."""
+
     def of_run(config: Any) -> dict[str, str]:
         return {"tenant": config["configurable"]["tenant"]}
 
