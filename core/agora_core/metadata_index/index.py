@@ -29,14 +29,22 @@ _NESTED_PATHS: Final = 64
 class MetadataIndex:
     """The paths of one table of rows. Not safe under threads: the store's lock guards it."""
 
-    def __init__(self, metadata: Sequence[dict[str, JSON] | None]) -> None:
-        """Index `metadata`, whose positions are the rows; the sequence is read again when a new path is asked for."""
+    def __init__(self, metadata: Sequence[dict[str, JSON] | None], *, waiting: bool = False) -> None:
+        """Index `metadata`, whose positions are the rows; the sequence is read again when a new path is asked for.
+
+        An index that is `waiting` reads all of it when it is first asked something.
+        """
         self._metadata = metadata
+        self._waiting = waiting
         self._keys: dict[str, PathIndex] = {}
         self._nested: dict[Path, PathIndex] = {}
 
     def append(self, first: int) -> None:
-        """Index the rows from `first` on."""
+        """Index the rows from `first` on; those before are indexed."""
+        if not self._waiting:
+            self._append(first)
+
+    def _append(self, first: int) -> None:
         keys, nested = self._keys, self._nested
         metadata = self._metadata
         for row in range(first, len(metadata)):
@@ -63,8 +71,17 @@ class MetadataIndex:
                 if value is not MISSING:
                     index.append(row, value)
 
+    def _catch_up(self) -> None:
+        if self._waiting:
+            # Anew, where reading the rows broke off before.
+            self._keys = {}
+            self._append(0)
+            self._waiting = False
+
     def update(self, row: int, before: Mapping[str, JSON], after: Mapping[str, JSON], keys: Iterable[str]) -> None:
         """Follow a change of `row` from `before` to `after` in the top-level `keys`."""
+        if self._waiting:
+            return
         changed = set(keys)
         for key in changed:
             old, new = before.get(key, MISSING), after.get(key, MISSING)
@@ -121,6 +138,7 @@ class MetadataIndex:
         return np.array(kept, dtype=np.int32)
 
     def _index(self, path: Path) -> PathIndex | None:
+        self._catch_up()
         if len(path) == 1:
             return self._keys.get(path[0])
         index = self._nested.get(path)

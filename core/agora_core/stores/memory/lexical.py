@@ -26,7 +26,8 @@ from agora_core.metadata import clone_metadata
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage, indexed_text
 from agora_core.steps import run
-from agora_core.stores.memory.persistence import SavedStore, read_store, write_store
+from agora_core.stores.memory.persistence import read_store, write_store
+from agora_core.stores.memory.rows import RowColumns
 from agora_core.stores.memory.search import Query
 from agora_core.stores.memory.store import GROUPED, MemoryVectorStore
 from agora_core.stores.operations import LexicalOperations, Syntax
@@ -34,6 +35,8 @@ from agora_core.stores.per_document import check_per_document, places_per_docume
 from agora_core.validation import RecordBatch, check_min_score, check_top_k, prepare_embedding
 
 _REMEMBERED = 64
+# Texts that show, beside a probe, whether a tokenizer gives the terms that are saved; no fewer than are looked at.
+_PROBED = 64
 
 LexicalT = TypeVar("LexicalT", bound="MemoryLexicalVectorStore")
 
@@ -285,10 +288,18 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
             InvalidArgumentError: the tokenizer's settings are not JSON.
         """
         with self._writing:
-            batch, dimension, model, text = self._table.batch(), self._dimension, self._model, self._text
-            columns = text.index.columns()
-        kept = saved_text(text.tokenizer, text.k1, text.b, batch.indexed_texts(), columns, syntax=self.syntax)
-        write_store(path, SavedStore(self.metric, dimension, model, batch, kept))
+            text, columns = self._text, self._text.index.columns()
+            with self._lock:
+                reading = self._begin(None)
+        try:
+            view = reading.view
+            first = view.live_rows()[:_PROBED].tolist()
+            texts = [indexed_text(view.texts[row], view.contexts[row]) for row in first]
+            kept = saved_text(text.tokenizer, text.k1, text.b, texts, columns, syntax=self.syntax)
+            write_store(path, view, reading.before, dimension=self._dimension, model=self._model, text=kept)
+        finally:
+            with self._lock:
+                self._readings.remove(reading)
 
     @classmethod
     def load(
@@ -315,11 +326,11 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
             store = cls(**options, tokenizer=tokenizer, quantization=quantization)  # type: ignore[arg-type]
             same = False
         else:
-            given, same = resolve_saved_tokenizer(text, tokenizer, saved.batch.indexed_texts())
+            given, same = resolve_saved_tokenizer(text, tokenizer, saved.rows.indexed_texts(_PROBED))
             asked: dict[str, Any] = {"k1": text.k1, "b": text.b, "syntax": text.syntax}
             store = cls(**options, tokenizer=given, quantization=quantization, **asked)  # type: ignore[arg-type]
         store._model = saved.model
-        store._fill(saved.batch, text if same else None)
+        store._adopt(saved.rows, text if same else None)
         return store
 
     @classmethod
@@ -333,10 +344,10 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
         """Async twin of `load`."""
         return await asyncio.to_thread(cls.load, path, tokenizer=tokenizer, quantization=quantization)
 
-    def _fill(self, batch: RecordBatch, text: SavedText | None) -> None:
-        """Take over what a file holds; without columns the texts are analysed."""
-        if text is None or not len(batch):
-            self._write(batch, [], None)
-            return
-        self._followed = partial(self._text.index.fill, text.columns)
-        super()._change(batch, [])
+    def _adopt(self, rows: RowColumns, text: SavedText | None = None) -> None:
+        """Take over rows; without the columns of their texts these are analysed."""
+        super()._adopt(rows)
+        if text is None:
+            self.index_texts()
+        elif len(rows.ids):
+            self._text.index.fill(text.columns)

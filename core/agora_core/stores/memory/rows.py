@@ -7,6 +7,7 @@ is replaced or deleted is only marked; `compact` moves the others into arrays wi
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from agora_core.metadata_index.index import MetadataIndex, RowSet
-from agora_core.records import JSON, document_id_of
+from agora_core.records import JSON, document_id_of, indexed_text
 from agora_core.similarity import Float64Array, exact_norms
 from agora_core.stores.memory.codes import CodesView, encode
+from agora_core.stores.memory.columns import Column, kept
 from agora_core.validation import Float32Array, RecordBatch
 
 IntArray = npt.NDArray[np.intp]
@@ -47,14 +49,43 @@ class TableView:
     extreme: bool
     """Whether some norm lies outside what float32 products can take."""
     ids: list[str]
-    texts: list[str]
-    sources: list[str | None]
-    metadata: list[dict[str, JSON] | None]
-    """The one list in which a row may change; see `MemoryVectorStore.update_metadata`."""
+    texts: Column[str]
+    sources: Column[str | None]
+    metadata: Column[dict[str, JSON] | None]
+    """The one column in which a row may change; see `MemoryVectorStore.update_metadata`."""
+    contexts: Column[str | None]
     codes: CodesView | None
     """None where the store keeps no codes."""
     origin: IntArray | None = None
     """Shape (count,): the rows of the table that the first three arrays hold; None where they hold all, in place."""
+
+    def live_rows(self) -> IntArray:
+        """Return the rows that are not dead, ascending."""
+        alive = np.ones(self.count, dtype=bool)
+        alive[self.dead] = False
+        return np.flatnonzero(alive)
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumns:
+    """Validated rows on their way into an empty table or out of one; no id occurs twice."""
+
+    ids: list[str]
+    texts: Column[str]
+    sources: Column[str | None]
+    metadata: Column[dict[str, JSON] | None]
+    contexts: Column[str | None]
+    vectors: Float32Array
+    """Shape (n, dimension)."""
+
+    def indexed_texts(self, most: int | None = None) -> list[str]:
+        """Return what of each of the first `most` records is embedded and indexed; see `indexed_text`."""
+        return list(map(indexed_text, itertools.islice(self.texts, most), itertools.islice(self.contexts, most)))
+
+    @classmethod
+    def of(cls, batch: RecordBatch) -> RowColumns:
+        """Return the columns of a batch."""
+        return cls(batch.ids, batch.texts, batch.sources, batch.metadata, batch.contexts, batch.vectors)
 
 
 class RowTable:
@@ -64,13 +95,13 @@ class RowTable:
         """Make an empty table; `coded` keeps an int8 copy of the vectors too."""
         self.metric = metric
         self.ids: list[str] = []
-        self.texts: list[str] = []
-        self.sources: list[str | None] = []
-        self.metadata: list[dict[str, JSON] | None] = []
-        self.contexts: list[str | None] = []
+        self.texts: Column[str] = []
+        self.sources: Column[str | None] = []
+        self.metadata: Column[dict[str, JSON] | None] = []
+        self.contexts: Column[str | None] = []
         self.row_of: dict[str, int] = {}
-        # One row, which most documents of one chunk have, is kept as the bare int.
-        self.documents: dict[str, int | list[int]] = {}
+        # None until it is asked for, where the rows came from a file.
+        self._documents: dict[str, int | list[int]] | None = {}
         self.index = MetadataIndex(self.metadata)
         self._matrix = np.empty((_SMALLEST, dimension), dtype=np.float32)
         self._norms = np.empty(_SMALLEST, dtype=np.float64)
@@ -117,6 +148,7 @@ class RowTable:
                 self.texts,
                 self.sources,
                 self.metadata,
+                self.contexts,
                 self._codes,
             )
         return self._view
@@ -139,18 +171,26 @@ class RowTable:
         vector: Float32Array = self._matrix[row]
         return vector
 
-    def batch(self) -> RecordBatch:
-        """Return the live rows, in their order. The metadata are the store's own."""
+    def columns(self) -> RowColumns:
+        """Return the live rows, in their order, as columns of their own. The metadata are the store's own."""
         alive = self._alive[: len(self.ids)]
-        chosen = alive.tolist()
-        return RecordBatch(
-            ids=list(itertools.compress(self.ids, chosen)),
-            texts=list(itertools.compress(self.texts, chosen)),
-            sources=list(itertools.compress(self.sources, chosen)),
-            metadata=list(itertools.compress(self.metadata, chosen)),
-            contexts=list(itertools.compress(self.contexts, chosen)),
-            vectors=self._matrix[: len(alive)][alive],
+        return RowColumns(
+            list(itertools.compress(self.ids, alive.tolist())),
+            kept(self.texts, alive),
+            kept(self.sources, alive),
+            kept(self.metadata, alive),
+            kept(self.contexts, alive),
+            self._matrix[: len(alive)][alive],
         )
+
+    @property
+    def documents(self) -> dict[str, int | list[int]]:
+        """The live rows of each document, ascending; one row, which most documents of one chunk have, as the int."""
+        if self._documents is None:
+            documents: dict[str, int | list[int]] = {}
+            _add_documents(documents, self.ids, range(len(self.ids)))
+            self._documents = documents
+        return self._documents
 
     def live_rows(self) -> IntArray:
         """Return all live rows, ascending."""
@@ -183,24 +223,34 @@ class RowTable:
             # In blocks, for float64 copies of them are made.
             self._measure(first + start, batch.vectors[start : start + _BLOCK])
         self.ids += batch.ids
-        self.texts += batch.texts
-        self.sources += batch.sources
-        self.metadata += batch.metadata
-        self.contexts += batch.contexts
+        self.texts.extend(batch.texts)
+        self.sources.extend(batch.sources)
+        self.metadata.extend(batch.metadata)
+        self.contexts.extend(batch.contexts)
         # One int object a row, for both.
         rows_of_batch = list(range(first, end))
         self.row_of.update(zip(batch.ids, rows_of_batch, strict=True))
-        documents = self.documents
-        for row, record_id in zip(rows_of_batch, batch.ids, strict=True):
-            document_id = document_id_of(record_id)
-            rows = documents.get(document_id)
-            if rows is None:
-                documents[document_id] = row
-            elif isinstance(rows, int):
-                documents[document_id] = [rows, row]
-            else:
-                rows.append(row)
+        if self._documents is not None:
+            _add_documents(self._documents, batch.ids, rows_of_batch)
         self.index.append(first)
+        self._view = None
+
+    def adopt(self, columns: RowColumns) -> None:
+        """Take over the columns as the rows of this table, which is empty. The columns are the table's from then on."""
+        count = len(columns.ids)
+        self.ids, self.texts, self.sources = columns.ids, columns.texts, columns.sources
+        self.metadata, self.contexts = columns.metadata, columns.contexts
+        self.row_of = dict(zip(self.ids, range(count), strict=True))
+        self._documents = None
+        self.index = MetadataIndex(self.metadata, waiting=True)
+        self._move_to(max(_SMALLEST, count), np.empty(0, dtype=np.intp))
+        if count >= _SMALLEST:
+            self._matrix = columns.vectors
+        else:
+            self._matrix[:count] = columns.vectors
+        self._alive[:count] = True
+        for start in range(0, count, _BLOCK):
+            self._measure(start, columns.vectors[start : start + _BLOCK])
         self._view = None
 
     def kill(self, rows: list[int]) -> None:
@@ -242,18 +292,17 @@ class RowTable:
         """
         alive = self._alive[: len(self.ids)].copy()
         chosen = alive.tolist()
+        documents = self.documents
         moved = np.cumsum(alive, dtype=np.int32) - 1
         moved[~alive] = -1
         self.ids = list(itertools.compress(self.ids, chosen))
-        self.texts = list(itertools.compress(self.texts, chosen))
-        self.sources = list(itertools.compress(self.sources, chosen))
-        self.metadata = list(itertools.compress(self.metadata, chosen))
-        self.contexts = list(itertools.compress(self.contexts, chosen))
+        self.texts, self.sources = kept(self.texts, alive), kept(self.sources, alive)
+        self.metadata, self.contexts = kept(self.metadata, alive), kept(self.contexts, alive)
         place = moved.tolist()
         self.row_of = dict(zip(self.ids, itertools.compress(place, chosen), strict=True))
-        self.documents = {
+        self._documents = {
             key: place[rows] if isinstance(rows, int) else [place[row] for row in rows]
-            for key, rows in self.documents.items()
+            for key, rows in documents.items()
         }
         self.index.compact(self.metadata, moved)
         self._move_to(max(_SMALLEST, len(self.ids) + room), np.flatnonzero(alive))
@@ -308,6 +357,18 @@ class RowTable:
             held.codes[first:last], held.scales[first:last], held.errors[first:last] = codes, scales, errors
             largest = max(held.largest_error, float(errors.max()))
             self._codes = CodesView(held.codes, held.scales, held.errors, largest)
+
+
+def _add_documents(documents: dict[str, int | list[int]], ids: Sequence[str], places: Iterable[int]) -> None:
+    for row, record_id in zip(places, ids, strict=True):
+        document_id = document_id_of(record_id)
+        rows = documents.get(document_id)
+        if rows is None:
+            documents[document_id] = row
+        elif isinstance(rows, int):
+            documents[document_id] = [rows, row]
+        else:
+            rows.append(row)
 
 
 def _any_extreme(norms: Float64Array) -> bool:

@@ -57,7 +57,7 @@ def nearest(view: TableView, query: Query, top_k: int, rows: IntArray | None) ->
     if rows is not None and live <= _DIRECT:
         return _ranked(view, query, top_k, rows)
     if _float32_may_fail(view, query):
-        return _ranked(view, query, top_k, _live_rows(view) if rows is None else rows)
+        return _ranked(view, query, top_k, view.live_rows() if rows is None else rows)
     wanted = min(top_k, live)
     if view.codes is not None and _codes_pay(live, wanted):
         (possible,) = _possible(view, view.codes, [query], wanted, rows)
@@ -119,12 +119,6 @@ def _possible(
         offsets=view.factors if view.metric == "l2" else None,
         largest_norm=_largest_norm(view),
     )
-
-
-def _live_rows(view: TableView) -> IntArray:
-    alive = np.ones(view.count, dtype=bool)
-    alive[view.dead] = False
-    return np.flatnonzero(alive)
 
 
 def _float32_may_fail(view: TableView, query: Query) -> bool:

@@ -30,9 +30,9 @@ from agora_core.stores.base import BaseVectorStore, Health
 from agora_core.stores.facets import check_facets, most_frequent_values
 from agora_core.stores.fingerprints import Fingerprint, Patched, fingerprint_of, is_effective
 from agora_core.stores.memory.codes import wants_codes
-from agora_core.stores.memory.persistence import SavedStore, read_store, write_store
+from agora_core.stores.memory.persistence import read_store, write_store
 from agora_core.stores.memory.reading import Reading, Selections, cheap_key, compiled_key
-from agora_core.stores.memory.rows import IntArray, RowTable
+from agora_core.stores.memory.rows import IntArray, RowColumns, RowTable
 from agora_core.stores.memory.search import Query, nearest, nearest_many
 from agora_core.stores.per_document import check_per_document, places_per_document
 from agora_core.validation import (
@@ -566,12 +566,20 @@ class MemoryVectorStore(BaseVectorStore):
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {"options": self._options(), "batch": self._table.batch(), "model": self._model}
+            return {"options": self._options(), "rows": self._table.columns(), "model": self._model}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state["options"])  # type: ignore[misc]
         self._model = state["model"]
-        self._write(state["batch"], [], None)
+        self._adopt(state["rows"])
+
+    def _adopt(self, rows: RowColumns) -> None:
+        """Take over the rows of a file or of another store; this one is empty."""
+        if len(rows.ids):
+            with self._writing, self._lock:
+                if self._dimension is None:
+                    self._fix_dimension(rows.vectors.shape[1])
+                self._table.adopt(rows)
 
     def _options(self) -> dict[str, Any]:
         """Return what an empty store like this one is made with. The lock is held."""
@@ -592,12 +600,11 @@ class MemoryVectorStore(BaseVectorStore):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the store to one file, in place of what stood there; a failure leaves the old file as it was.
 
-        The file is a zip archive of JSON and one array; it holds no code.
+        Searches and writes go on meanwhile; the file holds the records of the moment of the call. It is a zip archive
+        of JSON, texts and arrays; it holds no code.
         """
-        with self._lock:
-            batch = self._table.batch()
-            dimension, model = self._dimension, self._model
-        write_store(path, SavedStore(self.metric, dimension, model, batch))
+        with self._reading(None) as reading:
+            write_store(path, reading.view, reading.before, dimension=self._dimension, model=self._model)
 
     async def asave(self, path: str | os.PathLike[str]) -> None:
         """Async twin of `save`."""
@@ -612,6 +619,9 @@ class MemoryVectorStore(BaseVectorStore):
     ) -> StoreT:
         """Return the store that `save` wrote to `path`; for `quantization` see the class.
 
+        The file is read whole and its checksums compared; texts and metadata are decoded only when they are read. From
+        then on it may be replaced or removed.
+
         Raises:
             InvalidArgumentError: the file is no saved store, or is damaged.
             FileNotFoundError: there is no such file.
@@ -620,7 +630,7 @@ class MemoryVectorStore(BaseVectorStore):
         metric: Any = saved.metric
         store = cls(metric=metric, dimension=saved.dimension, quantization=quantization)
         store._model = saved.model
-        store._write(saved.batch, [], None)
+        store._adopt(saved.rows)
         return store
 
     @classmethod
