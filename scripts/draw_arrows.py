@@ -15,7 +15,8 @@ CORE = ROOT / "core" / "agora_core"
 # From the top down; an arrow goes to a lower floor.
 FLOORS = (
     ("adapting", "evaluation", "testing"),
-    ("corpus", "media", "retrievers"),
+    ("retrievers",),
+    ("corpus", "media"),
     ("ingestion",),
     ("ingestion_plan", "stores.memory", "stores.postgres", "stores.qdrant"),
     ("embedders", "inject", "keyword", "rerankers", "stores"),

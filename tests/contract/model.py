@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -63,13 +64,20 @@ class PlainModelStore(BaseVectorStore):
         top_k: int,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Passage]:
         found = [
             Passage(r.id, r.text, self.score(embedding, r.embedding), r.source, clone_metadata(dict(r.metadata or {})))
             for r in self._matching(filter)
         ]
         kept = [p for p in found if min_score is None or p.score >= min_score]
-        return sorted(kept, key=lambda p: (-p.score, p.id))[:top_k]
+        ranked, seen = sorted(kept, key=lambda p: (-p.score, p.id)), Counter[str]()
+        if per_document is not None:
+            for passage in list(ranked):
+                seen[document_id_of(passage.id)] += 1
+                if seen[document_id_of(passage.id)] > per_document:
+                    ranked.remove(passage)
+        return ranked[:top_k]
 
     def get(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
         found = [self.records[id] for id in dict.fromkeys(ids) if id in self.records]

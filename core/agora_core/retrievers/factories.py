@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
@@ -138,8 +139,16 @@ def memory(
         legs = [dense, seen_from(keyword, vectors)]
         return Parts(HybridRetriever(legs, **hybrid_options(hybrid)), vectors, provider, keyword)
 
+    def load(path: str | os.PathLike[str]) -> Parts:
+        from agora_core.stores.memory import MemoryLexicalVectorStore, MemoryVectorStore
+
+        if full_text is None:
+            return _dense(MemoryVectorStore.load(path), embedder)
+        return _both_legs(MemoryLexicalVectorStore.load(path, tokenizer=full_text.get("tokenizer")), embedder, hybrid)
+
     chunking = given(chunk_size=chunk_size, overlap=overlap, separator=separator)
-    return LazyRetriever(make, documents=documents, chunking=chunking, fills_keyword=store is not None)
+    own = None if store is not None else load
+    return LazyRetriever(make, documents=documents, chunking=chunking, fills_keyword=store is not None, load=own)
 
 
 def hybrid_options(hybrid: Mapping[str, Any] | None) -> dict[str, Any]:

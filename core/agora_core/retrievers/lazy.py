@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from agora_core.calling import Method, given, offers
+from agora_core.corpus.report import SyncReport
+from agora_core.corpus.syncing import async_sync_documents, sync_documents
 from agora_core.errors import UnsupportedOperationError
 from agora_core.filters import Expression
 from agora_core.ingestion import aingest_documents, ingest_documents
@@ -41,8 +44,9 @@ class Parts:
 class LazyRetriever(BaseRetriever):
     """Made by the factories `memory`, `pgvector` and `qdrant`: nothing is imported, connected or embedded before use.
 
-    Where making the parts fails, the call fails, and the next one tries again. Used as a context manager, it closes
-    its store at the end.
+    One object that adds (`add`), reconciles (`sync`), saves, loads and retrieves. Patches and removals are done to its
+    `store`, and every leg follows. Where making the parts fails, the call fails, and the next one tries again. Used as
+    a context manager, it closes its store at the end.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class LazyRetriever(BaseRetriever):
         fills_keyword: bool = False,
         documents: Iterable[IngestDocument] = (),
         chunking: Mapping[str, Any] | None = None,
+        load: Callable[[str | os.PathLike[str]], Parts] | None = None,
     ) -> None:
         """Keep how the parts are made.
 
@@ -62,12 +67,15 @@ class LazyRetriever(BaseRetriever):
             fills_keyword: put what the store holds into the keyword index before use.
             documents: ingested once before use.
             chunking: options of `ingest_documents`.
+            load: makes the parts over a store saved to a file; None where stores keep their records themselves.
         """
         self._make = make
         self._prepare = prepare
         self._documents = documents
         self._chunking = dict(chunking or {})
         self._fills_keyword = fills_keyword
+        self._load = load
+        self._file: str | os.PathLike[str] | None = None
         self._parts: Parts | None = None
         # The lock guards the two after it, and is never held while anything is waited for.
         self._lock = threading.Lock()
@@ -123,7 +131,10 @@ class LazyRetriever(BaseRetriever):
 
     def _making(self, made: list[Parts]) -> Steps[Parts]:
         """Make and prepare the parts; `made` holds them from when there is something to close."""
-        make = partial(self._make, self._given_documents())
+        if self._file is not None and self._load is not None:
+            make = partial(self._load, self._file)
+        else:
+            make = partial(self._make, self._given_documents())
         parts: Parts = yield Call(make, partial(_in_own_thread, make))
         made.append(parts)
         if self._prepare is not None:
@@ -135,13 +146,16 @@ class LazyRetriever(BaseRetriever):
         return parts
 
     def _ingesting(self, parts: Parts, documents: Iterable[IngestDocument]) -> Steps[int]:
-        options = {"embedder": parts.embedder, "store": parts.store, **given(keyword=parts.keyword), **self._chunking}
+        options = self._filling(parts)
         ingest = partial(ingest_documents, documents, **options)
         if callable(getattr(parts.embedder, "embed", None)):
             written: int = yield Call(ingest, partial(_in_own_thread, ingest))
         else:
             written = yield Call(ingest, partial(aingest_documents, documents, **options))
         return written
+
+    def _filling(self, parts: Parts) -> dict[str, Any]:
+        return {"embedder": parts.embedder, "store": parts.store, **given(keyword=parts.keyword), **self._chunking}
 
     def add(self, documents: Iterable[IngestDocument]) -> int:
         """Cut, embed and store documents, each in the place of what was stored under its id; see `ingest_documents`.
@@ -153,6 +167,69 @@ class LazyRetriever(BaseRetriever):
     async def aadd(self, documents: Iterable[IngestDocument]) -> int:
         """Async twin of `add`."""
         return await arun(self._ingesting(await self.aopen(), documents))
+
+    def sync(self, documents: Iterable[IngestDocument], **options: Any) -> SyncReport:
+        """Hold these documents and no others, embedding only what is new; see `sync_documents` for the other options.
+
+        They are cut as those given to the factory. Return what was done.
+        """
+        return sync_documents(documents, **{**self._filling(self.open()), **options})
+
+    async def async_sync(
+        self, documents: Iterable[IngestDocument] | AsyncIterable[IngestDocument], **options: Any
+    ) -> SyncReport:
+        """Async twin of `sync`; takes an async iterator too."""
+        return await async_sync_documents(documents, **{**self._filling(await self.aopen()), **options})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is held to one file, in place of what stood there; `load` reads it.
+
+        Raises:
+            UnsupportedOperationError: the store keeps its records itself.
+        """
+        run(_saving(self.open(), path))
+
+    async def asave(self, path: str | os.PathLike[str]) -> None:
+        """Async twin of `save`."""
+        await arun(_saving(await self.aopen(), path))
+
+    def load(self, path: str | os.PathLike[str]) -> LazyRetriever:
+        """Hold what `save` wrote to `path`, in the place of what is held now, and return this retriever.
+
+        The documents that were given to the factory are not ingested then. Nothing is embedded, and the analyser of the
+        texts is the saved one. A failure leaves all as it was.
+
+        Raises:
+            InvalidArgumentError: the file is no saved store, is damaged, or its texts were indexed by another tokenizer
+                than the factory was told.
+            FileNotFoundError: there is no such file.
+            UnsupportedOperationError: the store keeps its records itself, or was given to the factory.
+        """
+        with self._held():
+            parts, self._parts = self._parts, run(self._loading(path))
+        if parts is not None:
+            run(_closing(parts))
+        return self
+
+    async def aload(self, path: str | os.PathLike[str]) -> LazyRetriever:
+        """Async twin of `load`."""
+        async with self._aheld():
+            parts, self._parts = self._parts, await arun(self._loading(path))
+        if parts is not None:
+            await arun(_closing(parts))
+        return self
+
+    def _loading(self, path: str | os.PathLike[str]) -> Steps[Parts]:
+        if self._load is None:
+            raise UnsupportedOperationError(
+                "there is nothing to load: this retriever's store keeps its records itself, or was given as store=; "
+                "a saved store of one's own is given loaded: store=MemoryVectorStore.load(path)"
+            )
+        load = partial(self._load, path)
+        parts: Parts = yield Call(load, partial(_in_own_thread, load))
+        # From now on it is made anew from there.
+        self._file, self._documents = path, []
+        return parts
 
     def _claim(self, loop: asyncio.AbstractEventLoop | None) -> Future[None] | None:
         """Take the making or closing upon oneself; return what to wait for where another has it."""
@@ -258,6 +335,14 @@ class LazyRetriever(BaseRetriever):
 def _closing(parts: Parts) -> Steps[None]:
     if offers(parts.store, "close"):
         yield from Method(parts.store, "close")()
+
+
+def _saving(parts: Parts, path: str | os.PathLike[str]) -> Steps[None]:
+    if not offers(parts.store, "save"):
+        raise UnsupportedOperationError(
+            f"{type(parts.store).__name__} keeps its records itself, so there is nothing to save; open it again later"
+        )
+    yield from Method(parts.store, "save")(path)
 
 
 def _fill(parts: Parts) -> Steps[None]:

@@ -104,6 +104,7 @@ class BaseVectorStore(ABC):
         top_k: int,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Passage]:
         """Return the `top_k` matching records of highest score, best first, equal scores in code-point order of ids.
 
@@ -112,6 +113,7 @@ class BaseVectorStore(ABC):
             top_k: 1 or more; fewer come back only where fewer match.
             filter: a mapping or an expression; None retrieves without one, `{}` matches everything.
             min_score: keep `score >= min_score`; None keeps all.
+            per_document: at most this many of one document, exactly as a cut of the whole ranking; None bounds nothing.
         """
 
     @abstractmethod
@@ -233,9 +235,14 @@ class BaseVectorStore(ABC):
         top_k: int,
         filter: AnyFilter | None = None,
         min_score: float | None = None,
+        per_document: int | None = None,
     ) -> list[Passage]:
         """Async twin of `search`."""
-        return await asyncio.to_thread(self.search, embedding, top_k=top_k, filter=filter, min_score=min_score)
+        # A store of an older contract may not know the last one.
+        options: dict[str, Any] = {} if per_document is None else {"per_document": per_document}
+        return await asyncio.to_thread(
+            self.search, embedding, top_k=top_k, filter=filter, min_score=min_score, **options
+        )
 
     async def aget(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
         """Async twin of `get`."""

@@ -349,3 +349,54 @@ async def test_more_documents_may_follow() -> None:
     assert made.add(more) == 1
     assert await made.aadd(more) == 1
     assert [p.id for p in made.store.search_text("zeppelin", top_k=5)] == ["more#0"]
+
+
+@pytest.mark.parametrize("full_text", [None, {}, {"tokenizer": "english"}])
+@pytest.mark.parametrize("colour", ["sync", "async"])
+async def test_one_object_adds_reconciles_saves_and_is_loaded_tomorrow(
+    tmp_path: Path, full_text: Any, colour: str
+) -> None:
+    path, is_async = tmp_path / "index.agora", colour == "async"
+    today = retrievers.memory(FakeEmbeddingProvider(), DOCUMENTS, full_text=full_text, chunk_size=12, overlap=0)
+    kept = [DOCUMENTS[0], IngestDocument("new", "a train leaves", metadata={"acl": ["all"]})]
+    report = await today.async_sync(kept) if is_async else today.sync(kept)
+    assert (report.embedded, report.removed, report.unchanged) == (["new"], ["sea"], ["faq"])
+    assert today.store.count() > len(kept), "cut as the factory was told"
+    today.store.update_metadata("new", {"acl": ["board"]})
+    if is_async:
+        await today.asave(path)
+    else:
+        today.save(path)
+    counter = Counter()
+    tomorrow = retrievers.memory(counter, [IngestDocument("not", "wanted")], full_text=full_text)
+    assert (await tomorrow.aload(path) if is_async else tomorrow.load(path)) is tomorrow
+    assert tomorrow.store.list_document_ids() == ["faq", "new"]
+    assert tomorrow.retrieve("refund train", top_k=9) == today.retrieve("refund train", top_k=9)
+    assert tomorrow.scoped({"acl": ["board"]}).retrieve("train")[0].id == "new#0"
+    assert counter.made == 1
+    tomorrow.close()
+    assert tomorrow.store.list_document_ids() == ["faq", "new"], "opened anew from the file"
+
+
+def test_what_cannot_be_saved_or_loaded_says_what_to_do(tmp_path: Path) -> None:
+    over = retrievers.memory(FakeEmbeddingProvider(), store=MemoryVectorStore())
+    with pytest.raises(UnsupportedOperationError, match=r"store=MemoryVectorStore\.load"):
+        over.load(tmp_path / "x")
+    ours = retrievers.memory(FakeEmbeddingProvider(), DOCUMENTS)
+    with pytest.raises(FileNotFoundError):
+        ours.load(tmp_path / "missing")
+    assert ours.store.count() == len(DOCUMENTS)
+
+    class Server(MemoryVectorStore):
+        save = asave = None  # type: ignore[assignment]
+
+    with pytest.raises(UnsupportedOperationError, match="Server keeps its records itself"):
+        retrievers.memory(FakeEmbeddingProvider(), store=Server()).save(tmp_path / "x")
+
+
+def test_a_file_whose_texts_another_tokenizer_indexed_is_refused(tmp_path: Path) -> None:
+    retrievers.memory(FakeEmbeddingProvider(), DOCUMENTS, full_text={"tokenizer": "english"}).save(tmp_path / "x")
+    ours = retrievers.memory(FakeEmbeddingProvider(), DOCUMENTS, full_text={"tokenizer": "unicode"})
+    with pytest.raises(InvalidArgumentError, match=r"english.*unicode|unicode.*english"):
+        ours.load(tmp_path / "x")
+    assert ours.retrieve("refund")[0].id == "faq#0"
