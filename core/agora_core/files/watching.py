@@ -6,10 +6,13 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.extras import require
+
+_WAKING: Final = 200
+"""Milliseconds."""
 
 PathLike = str | os.PathLike[str]
 
@@ -17,7 +20,9 @@ PathLike = str | os.PathLike[str]
 def watch_files(
     paths: PathLike | Iterable[PathLike], *, settle: float = 1.0, stop: threading.Event | None = None
 ) -> Iterator[set[Path]]:
-    """Give an empty set at once, then the paths that changed, each time that changes have settled (extra `watch`).
+    """Give an empty set once the paths are watched, then those that changed, each time changes have settled.
+
+    What changes while a turn is being dealt with is told in the next. It needs the extra `watch`.
 
     To keep an index in step with a folder, sync at each turn:
 
@@ -48,13 +53,22 @@ def watch_files(
         if not Path(path).exists():
             raise FileNotFoundError(f"path {os.fspath(path)!r} does not exist; give folders and files that do")
     milliseconds = int(settle * 1000)
+    # It wakes up without a change too, so that it surely watches before the first turn is given: what changes from then
+    # on is told, also while a turn is being dealt with.
     turns = watchfiles.watch(
-        *given, debounce=max(milliseconds * 16, 1600), step=milliseconds, stop_event=stop, yield_on_timeout=False
+        *given,
+        debounce=max(milliseconds * 16, 1600),
+        step=milliseconds,
+        stop_event=stop,
+        rust_timeout=_WAKING,
+        yield_on_timeout=True,
     )
 
     def settled() -> Iterator[set[Path]]:
+        next(turns, None)
         yield set()
         for changes in turns:
-            yield {Path(path) for _, path in changes}
+            if changes:
+                yield {Path(path) for _, path in changes}
 
     return settled()
