@@ -138,20 +138,22 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
         DimensionMismatchError, InvalidEmbeddingError: an embedding is not as `prepare_embedding` takes it; where
             `dimension` is None, the first record's length counts for all.
     """
-    rows: dict[str, tuple[VectorRecord, dict[str, JSON] | None]] = {}
+    rows: dict[str, VectorRecord] = {}
+    copies: dict[str, dict[str, JSON] | None] = {}
     for position, record in enumerate(iterate_records(records)):
         if type(record) is not VectorRecord or not _is_plain(record):
             record = checked_record(record, position)
         metadata = record.metadata
         if metadata is not None:
             metadata = copy_plain(metadata) or copy_metadata(metadata, where=named_record(record.id))
-        rows[record.id] = (record, metadata)
-    latest = [record for record, _ in rows.values()]
+        rows[record.id] = record
+        copies[record.id] = metadata
+    latest = list(rows.values())
     return RecordBatch(
         ids=list(rows),
         texts=[record.text for record in latest],
         sources=[record.source for record in latest],
-        metadata=[metadata for _, metadata in rows.values()],
+        metadata=list(copies.values()),
         contexts=[record.context or None for record in latest],
         vectors=_prepare_vectors(latest, dimension),
     )

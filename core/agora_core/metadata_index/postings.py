@@ -150,7 +150,9 @@ class PathIndex:
                     if entry is None:
                         members[item] = row
                     elif isinstance(entry, Posting):
-                        entry.append(row)
+                        rows = entry.rows
+                        if not rows or rows[-1] != row:
+                            rows.append(row)
                     elif entry != row:
                         members[item] = Posting((entry, row))
                 elif type(item) not in _COMPOUND:

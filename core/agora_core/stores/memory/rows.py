@@ -7,7 +7,7 @@ is replaced or deleted is only marked; `compact` moves the others into arrays wi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,8 @@ IntArray = npt.NDArray[np.intp]
 _SMALLEST = 64
 # Of 384 dimensions, they stay in the second-level cache with their float64 copies.
 _BLOCK = 256
+# Up to so many bytes the vectors get room for four times as many.
+_QUADRUPLED = 64 * 2**20
 # Changes of metadata that are remembered row by row.
 _PATCHED = 4096
 # Outside these norms a float32 product may overflow, or lose what float64 keeps.
@@ -100,8 +102,8 @@ class RowTable:
         self.metadata: Column[dict[str, JSON] | None] = []
         self.contexts: Column[str | None] = []
         self.row_of: dict[str, int] = {}
-        # None until it is asked for, where the rows came from a file.
-        self._documents: dict[str, int | list[int]] | None = {}
+        # None until it is asked for; many stores are only ever filled and searched.
+        self._documents: dict[str, int | list[int]] | None = None
         self.index = MetadataIndex(self.metadata)
         self._matrix = np.empty((_SMALLEST, dimension), dtype=np.float32)
         self._norms = np.empty(_SMALLEST, dtype=np.float64)
@@ -188,7 +190,8 @@ class RowTable:
         """The live rows of each document, ascending; one row, which most documents of one chunk have, as the int."""
         if self._documents is None:
             documents: dict[str, int | list[int]] = {}
-            _add_documents(documents, self.ids, range(len(self.ids)))
+            _add_documents(documents, self.row_of.keys(), self.row_of.values())
+            # At once, for whoever holds one of the store's locks may ask, and another may hold the other.
             self._documents = documents
         return self._documents
 
@@ -215,7 +218,9 @@ class RowTable:
         """Add records whose ids have no live row."""
         first, count = len(self.ids), len(batch)
         if first + count > len(self._matrix):
-            self._move_to(max(first + count, len(self._matrix) + len(self._matrix) // 2))
+            # Room costs no memory before it is written to: the system gives pages when they are touched.
+            times = 4 if self._matrix.nbytes < _QUADRUPLED else 2
+            self._move_to(max(first + count, times * len(self._matrix)))
         end = first + count
         self._matrix[first:end] = batch.vectors
         self._alive[first:end] = True
@@ -241,7 +246,6 @@ class RowTable:
         self.ids, self.texts, self.sources = columns.ids, columns.texts, columns.sources
         self.metadata, self.contexts = columns.metadata, columns.contexts
         self.row_of = dict(zip(self.ids, range(count), strict=True))
-        self._documents = None
         self.index = MetadataIndex(self.metadata, waiting=True)
         self._move_to(max(_SMALLEST, count), np.empty(0, dtype=np.intp))
         if count >= _SMALLEST:
@@ -255,10 +259,12 @@ class RowTable:
 
     def kill(self, rows: list[int]) -> None:
         """Mark live rows as gone."""
-        ids, row_of, documents = self.ids, self.row_of, self.documents
+        ids, row_of, documents = self.ids, self.row_of, self._documents
         for row in rows:
             record_id = ids[row]
             del row_of[record_id]
+            if documents is None:
+                continue
             document_id = document_id_of(record_id)
             held = documents[document_id]
             if isinstance(held, int) or len(held) == 1:
@@ -292,7 +298,6 @@ class RowTable:
         """
         alive = self._alive[: len(self.ids)].copy()
         chosen = alive.tolist()
-        documents = self.documents
         moved = np.cumsum(alive, dtype=np.int32) - 1
         moved[~alive] = -1
         self.ids = list(itertools.compress(self.ids, chosen))
@@ -300,10 +305,11 @@ class RowTable:
         self.metadata, self.contexts = kept(self.metadata, alive), kept(self.contexts, alive)
         place = moved.tolist()
         self.row_of = dict(zip(self.ids, itertools.compress(place, chosen), strict=True))
-        self._documents = {
-            key: place[rows] if isinstance(rows, int) else [place[row] for row in rows]
-            for key, rows in documents.items()
-        }
+        if self._documents is not None:
+            self._documents = {
+                key: place[rows] if isinstance(rows, int) else [place[row] for row in rows]
+                for key, rows in self._documents.items()
+            }
         self.index.compact(self.metadata, moved)
         self._move_to(max(_SMALLEST, len(self.ids) + room), np.flatnonzero(alive))
         self._dead = np.empty(_SMALLEST, dtype=np.int32)
@@ -359,7 +365,7 @@ class RowTable:
             self._codes = CodesView(held.codes, held.scales, held.errors, largest)
 
 
-def _add_documents(documents: dict[str, int | list[int]], ids: Sequence[str], places: Iterable[int]) -> None:
+def _add_documents(documents: dict[str, int | list[int]], ids: Iterable[str], places: Iterable[int]) -> None:
     for row, record_id in zip(places, ids, strict=True):
         document_id = document_id_of(record_id)
         rows = documents.get(document_id)
