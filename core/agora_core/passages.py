@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from agora_core.extras import require
@@ -12,6 +12,11 @@ from agora_core.records import Passage, document_id_of
 
 _SHOWN: Final = 600
 _WORD: Final = re.compile(r"\w+")
+_CELL: Final = "text-align:left;vertical-align:top"
+_SMALL: Final = (
+    "a an and are as at be by can do does for from had has have how i if in is it its me my of on or our so that the "
+    "their there this to was we were what when where which who why will with would you your"
+)
 
 
 class Passages(list[Passage]):
@@ -44,15 +49,29 @@ class Passages(list[Passage]):
     def _repr_html_(self) -> str:
         if not self:
             return "<i>no passages</i>"
-        wanted = {word.casefold() for word in _WORD.findall(self.query or "")}
+        query = self.query or ""
+        wanted = telling((word.casefold() for word in _WORD.findall(query)), query)
         rows = [
-            f"<tr><td>{place}</td><td>{one.score:.3f}</td>"
-            f"<td style='text-align:left'>{html.escape(one.source or one.id)}</td>"
-            f"<td style='text-align:left'>{marked(one.text, wanted)}</td></tr>"
+            [str(place), f"{one.score:.3f}", html.escape(one.source or one.id), marked(one.text, wanted)]
             for place, one in enumerate(self, 1)
         ]
-        head = "<th></th><th>score</th><th style='text-align:left'>source</th><th style='text-align:left'>text</th>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        return table_of(["", "score", "source", "text"], rows)
+
+
+def telling(words: Iterable[str], query: str) -> set[str]:
+    """Return words of a query without the small words of English, unless the query has no others."""
+    small = set(_SMALL.split())
+    return set(words) if small.issuperset(word.casefold() for word in _WORD.findall(query)) else set(words) - small
+
+
+def table_of(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table; the cells are HTML already."""
+    lines = [f"<th style='{_CELL}'>{cell}</th>" for cell in head]
+    body = ("".join(f"<td style='{_CELL}'>{cell}</td>" for cell in row) for row in rows)
+    return (
+        f"<table><thead><tr>{''.join(lines)}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in body)}</tbody>"
+        "</table>"
+    )
 
 
 def marked(text: str, words: set[str]) -> str:

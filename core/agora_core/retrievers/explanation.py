@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agora_core.extras import require
-from agora_core.passages import Passages, marked
+from agora_core.passages import Passages, marked, table_of, telling
 from agora_core.records import Passage
 
 _COLOURS: Final = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2")
@@ -146,21 +146,21 @@ class Explanation:
         return ["" if item.before is None else f"#{item.before} to #{item.after}"]
 
     def _repr_html_(self) -> str:
-        names = ["", "score", *self.legs, *self._moved_head(), "passage"]
-        head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in names)
-        body = []
-        for place, item in enumerate(self.items, 1):
-            cells = [
+        # The passage stands before its numbers, so that a narrow window shows it.
+        head = ["", "score", "passage", *map(html.escape, self.legs), *self._moved_head()]
+        rows = [
+            [
                 str(place),
                 f"{item.passage.score:.4g}",
+                f"<b>{html.escape(item.passage.source or item.passage.id)}</b><br>"
+                + marked(item.passage.text, telling(item.matched_terms, self.query)),
                 *(html.escape(_cell(item.legs.get(leg))) for leg in self.legs),
                 *self._moved(item),
-                f"<b>{html.escape(item.passage.source or item.passage.id)}</b> "
-                + marked(item.passage.text, set(item.matched_terms)),
             ]
-            body.append("<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells) + "</tr>")
+            for place, item in enumerate(self.items, 1)
+        ]
         removed = f"removed: {self.removed['floor']} by the floor, {self.removed['cut']} by the cut"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table><p>{removed}</p>"
+        return f"{table_of(head, rows)}<p>{removed}</p>"
 
     def plot(self) -> Any:
         """Return a matplotlib Figure: a bar a passage, made of what each leg added to its score (extra `plot`)."""
@@ -180,7 +180,8 @@ class Explanation:
         axes.set_xlabel("what each leg added to the score")
         axes.spines[["top", "right"]].set_visible(False)
         if self.legs:
-            axes.legend(fontsize="small", frameon=False)
+            # Above the bars, which may fill the whole width.
+            axes.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
         pyplot.close(figure)
         return figure
 
