@@ -146,6 +146,17 @@ def test_estimates_are_those_of_the_tokens(store: PgLexicalVectorStore, target: 
         assert estimated == pytest.approx(share / 100, rel=0.25)
 
 
+def test_a_plan_with_steps_before_it_still_tells_the_estimate(store: PgLexicalVectorStore, target: Target) -> None:
+    """A list that is read once a statement stands in the plan beside what is estimated."""
+
+    def steps() -> Steps[search.Breadth]:
+        answer = yield search.estimate(target, compile_filter({"share": [5, *range(1_000, 1_100)]}))
+        return search.estimated_breadth(answer.rows[0][0], 5_001)
+
+    breadth = store._connections.run(Operation(steps))
+    assert breadth == (pytest.approx(0.05, rel=0.1), pytest.approx(100_000, rel=0.01))
+
+
 def test_no_statement_is_prepared(pg_conninfo: str, big_table: str) -> None:
     """Else a plan made for one actor's filter would be used for another's."""
     with psycopg.connect(pg_conninfo, autocommit=True) as connection:

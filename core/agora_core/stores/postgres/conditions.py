@@ -26,8 +26,11 @@ from agora_core.stores.postgres.tokens import tokens_looked_for
 # The protocol numbers parameters with 16 bits; the statement around the condition needs a few of them.
 _MOST_PARAMETERS: Final = 60_000
 
-# Tokens above which hashing them beats the GIN index, whose cost grows with their number for each row it finds.
-_LONG: Final = 64
+LONG: Final = 64
+"""Tokens above which a row must not be compared with each of them, as `&&` does outside of the GIN index."""
+
+LONGEST: Final = 1_024
+"""Tokens above which hashing them beats that index, whose cost grows with their number for each row it finds."""
 
 
 class Raw(sql.Composable):
@@ -68,6 +71,7 @@ def compile_condition(
     metadata: sql.Composable,
     tokens: sql.Composable | None = None,
     containment: bool = False,
+    hashed_from: int = LONGEST,
     prefix: str = "f",
 ) -> Condition:
     """Return the condition of a filter; None is no filter.
@@ -76,6 +80,7 @@ def compile_condition(
         metadata: the jsonb column, qualified; null counts as `{}`.
         tokens: the tokens column, qualified, or None where the table has none.
         containment: narrow by `metadata @> ...` as well, for a table without tokens that has a GIN index on metadata.
+        hashed_from: how many tokens looked for are hashed and not looked up in the index.
         prefix: the parameters are called this and a number; two conditions in one statement need two prefixes.
 
     Raises:
@@ -85,16 +90,19 @@ def compile_condition(
         return ALWAYS
     if (leaves := _leaves(expression)) > _MOST_PARAMETERS:
         raise _too_many(str(leaves))
-    compiler = _Compiler(metadata, tokens, containment, prefix)
+    compiler = _Compiler(metadata, tokens, containment, hashed_from, prefix)
     condition = compiler.positive(expression)
     return Condition(Raw(condition.as_string(None)), compiler.parameters)
 
 
 class _Compiler:
-    def __init__(self, metadata: sql.Composable, tokens: sql.Composable | None, containment: bool, prefix: str) -> None:
+    def __init__(
+        self, metadata: sql.Composable, tokens: sql.Composable | None, containment: bool, hashed_from: int, prefix: str
+    ) -> None:
         self.metadata = metadata
         self.tokens = tokens
         self.containment = containment and tokens is None
+        self.hashed_from = hashed_from
         self.prefix = prefix
         self.parameters: dict[str, Any] = {}
 
@@ -153,10 +161,11 @@ class _Compiler:
         if looked_for is None or (only_exact and not looked_for.says_all):
             return None
         parameter = self.bind(looked_for.tokens)
-        if len(looked_for.tokens) > _LONG and not looked_for.every:
-            # `&&` compares each token of a record with each one looked for; a long constant list is hashed here.
-            hashed = sql.SQL("EXISTS (SELECT FROM unnest({}) AS token WHERE token = ANY ({}::text[]))")
-            return hashed.format(self.tokens, parameter), looked_for.says_all
+        if len(looked_for.tokens) > LONG and not looked_for.every:
+            # The planner takes what it does not know for rare, and goes by the index; a constant list is hashed.
+            known = "EXISTS (SELECT FROM unnest({}) AS token WHERE token = ANY ({}::text[]))"
+            text = known if len(looked_for.tokens) > self.hashed_from else "{} && (SELECT {}::text[])"
+            return sql.SQL(text).format(self.tokens, parameter), looked_for.says_all
         operator = sql.SQL("@>") if looked_for.every else sql.SQL("&&")
         return sql.SQL("{} {} {}::text[]").format(self.tokens, operator, parameter), looked_for.says_all
 

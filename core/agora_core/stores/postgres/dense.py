@@ -80,6 +80,7 @@ class DenseSearch:
         selectivity: Selectivity,
         ef_search: int | None,
         probes: int | None,
+        bound_twice: bool,
     ) -> None:
         self._target = target
         self._filter = filter
@@ -88,6 +89,7 @@ class DenseSearch:
         self._selectivity = selectivity
         self._ef_search = ef_search
         self._probes = probes
+        self._bound_twice = bound_twice
         self._few = search.EXACT_ROWS if filter is not None else search.EXACT_ROWS_UNFILTERED
         self._counts = self._walks = False
         self._width: int | None = None
@@ -133,13 +135,11 @@ class DenseSearch:
     def _breadth(self) -> Steps[search.Breadth]:
         breadth = search.Breadth(1.0, 0.0)
         if self._filter is not None:
-            answer = yield search.estimate(self._target, self._filter)
-            breadth = search.estimated_breadth(answer.rows[0][0], self._few + 1)
+            plan = (yield search.estimate(self._target, self._filter)).rows[0][0]
+            rows = 0.0
             if not self._target.catalog.may_copy:
-                # Under row security the planner tells of the rows that may be seen; the index holds them all.
-                answer = yield estimated_rows(self._target)
-                rows = max(breadth.rows, float(answer.rows[0][0]))
-                breadth = search.Breadth(breadth.share * breadth.rows / rows if rows else 1.0, rows)
+                rows = float((yield estimated_rows(self._target)).rows[0][0])
+            breadth = search.estimated_breadth(plan, self._few + 1, of_all=rows, twice=self._bound_twice)
         self._selectivity.remember(self._filter, breadth)
         return breadth
 

@@ -179,6 +179,7 @@ class PgOperations(OperationStore):
             selectivity=self._selectivity,
             ef_search=self._ef_search,
             probes=self._probes,
+            bound_twice=self._actor is not None,
         )
 
     def _get(self, ids: Sequence[str], within: AnyFilter | None) -> Operation:

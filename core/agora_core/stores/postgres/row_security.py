@@ -1,7 +1,9 @@
 """Row security: the actor's filter enforced by the server, so that a build that loses its WHERE clause leaks nothing.
 
-A policy compares the `tokens` of a row with settings that live for one transaction, one setting a key. They are plain
-expressions of the column and a stable value, so that the policy itself is answered by the index of the tokens.
+A policy compares the `tokens` of a row with settings that live for one transaction, two settings a key, of which one
+holds the tokens. Both comparisons are answered by the index of the tokens. Few tokens are a stable value that the
+planner reads, so that it knows how many rows an actor sees. Many are read once a statement, and looked up in the index
+alone: a row that is looked at without it would be compared with each of them.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from agora_core.stores.scoped import ScopedVectorStore
 
 _POLICY: Final = "agora_actor"
+
+_FEW: Final = 128
+"""Tokens that may be read and compared for every row that a walk of the vector index comes by."""
 
 _STATE: Final = """
 SELECT
@@ -73,7 +78,10 @@ class PgRowSecurity(PgSchema):
         grantee = sql.Identifier(check_identifier(role, argument="role"))
         tokens = sql.Identifier(layout.columns.tokens)
         condition = sql.SQL(" AND ").join(
-            sql.SQL("{} && nullif(current_setting({}, true), '')::text[]").format(tokens, sql.Literal(_setting(key)))
+            sql.SQL(
+                "({tokens} && nullif(current_setting({few}, true), '')::text[] "
+                "OR {tokens} && (SELECT nullif(current_setting({many}, true), '')::text[]))"
+            ).format(tokens=tokens, few=sql.Literal(_setting(key)), many=sql.Literal(_setting(key, "_many")))
             for key in named
         )
         pieces = {
@@ -163,20 +171,26 @@ def _fault(row: Sequence[Any]) -> str | None:
     return None
 
 
-_CONJUNCT: Final = re.compile(
-    r'(?:"?\w+"?)&&NULLIFcurrent_setting\'agora\.actor_[0-9a-f]{16}\'::text,true,\'\'::text::text\[\]'
+# The condition of one key as the catalog tells it, blanks aside.
+_TOLD: Final = (
+    "(({t}&&(NULLIF(current_setting('{few}'::text,true),''::text))::text[])OR"
+    "({t}&&(SELECT(NULLIF(current_setting('{few}_many'::text,true),''::text))::text[]AS\"nullif\")))"
 )
 
 
 def _is_ours(policy: Mapping[str, Any]) -> bool:
     """Say whether a policy is a conjunction of the conditions that `rls_statements` writes, and nothing else."""
-    parts = re.sub(r"[()\s]", "", (policy["using"] or "").replace(" AND ", "\0")).split("\0")
-    return policy["check"] == policy["using"] and all(map(_CONJUNCT.fullmatch, parts))
+    told = re.sub(r"\s", "", policy["using"] or "")
+    tokens = re.search(r'"?\w+"?(?=&&)', told)
+    names = dict.fromkeys(re.findall(r"'(agora\.actor_[0-9a-f]{16})'", told))
+    keys = [_TOLD.format(t=tokens and tokens[0], few=name) for name in names]
+    written = f"({'AND'.join(keys)})" if len(keys) > 1 else "".join(keys)
+    return bool(keys) and told == written and policy["check"] == policy["using"]
 
 
-def _setting(key: str) -> str:
-    """Return the name of the setting of one key; any text may be a key, and few may be part of such a name."""
-    return f"agora.actor_{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+def _setting(key: str, suffix: str = "") -> str:
+    """Return the name of a setting of one key; any text may be a key, and few may be part of such a name."""
+    return f"agora.actor_{hashlib.sha256(key.encode()).hexdigest()[:16]}{suffix}"
 
 
 def _prelude(filter: AnyFilter) -> Mapping[str, str]:
@@ -187,7 +201,15 @@ def _prelude(filter: AnyFilter) -> Mapping[str, str]:
             "an actor is a mapping that binds each key of the policy to a value or a list of values, e.g. "
             "{'tenant': 'a', 'acl': ['all', 'staff']}; anything more goes into a filter beside it"
         )
-    return {_setting(key): _array(_tokens(key, value)) for key, value in bound.items()}
+    settings = {}
+    for key, value in bound.items():
+        tokens = _tokens(key, value)
+        few = len(tokens) <= _FEW
+        settings[_setting(key)] = _array(tokens) if few else ""
+        settings[_setting(key, "_many")] = "" if few else _array(tokens)
+        if not few:
+            settings["enable_seqscan"] = "off"
+    return settings
 
 
 def _tokens(key: str, value: JSON) -> list[str]:

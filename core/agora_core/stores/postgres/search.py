@@ -271,16 +271,21 @@ def estimate(target: Target, filter: Expression) -> Statement:
     return rendered(query, condition.parameters)
 
 
-def estimated_breadth(plan: Any, at_least: int) -> Breadth:
+def estimated_breadth(plan: Any, at_least: int, *, of_all: float = 0.0, twice: bool = False) -> Breadth:
     """Return how much matches, from the answer to `estimate`; all where the plan does not tell.
 
-    `at_least` rows were seen to match: before its first ANALYZE the planner guesses far too low.
+    Args:
+        plan: under row security it tells of the rows that may be seen, and the vector index holds them all.
+        at_least: so many rows were seen to match: before its first ANALYZE the planner guesses far too low.
+        of_all: the rows of a table under row security; 0 without.
+        twice: the filter says again what the policy says, and the planner has multiplied the two.
     """
-    parts = plan[0]["Plan"].get("Plans", [])
+    parts = [part for part in plan[0]["Plan"].get("Plans", ()) if part["Parent Relationship"] == "Member"]
     if len(parts) != 2 or not parts[1]["Plan Rows"]:
         return Breadth(1.0, 0.0)
-    matching, rows = (float(part["Plan Rows"]) for part in parts)
-    return Breadth(min(1.0, max(at_least, matching) / rows), rows)
+    matching, seen = (float(part["Plan Rows"]) for part in parts)
+    rows = max(seen, of_all)
+    return Breadth(min(1.0, max(at_least / rows, matching / (seen if of_all and twice else rows))), rows)
 
 
 def _operator(target: Target) -> sql.SQL:

@@ -110,7 +110,7 @@ def run(
         result = _drive(connection, steps, first, adapt)
         if actor is not None and writes and not free:
             # The transaction may be a caller's, who goes on without this actor.
-            connection.execute(_settings(dict.fromkeys(actor, "")))
+            connection.execute(_settings(dict.fromkeys(actor)))
         phase.committing = writes
     return result
 
@@ -134,13 +134,13 @@ async def arun(
             await connection.execute(_settings(actor))
         result = await _adrive(connection, steps, first, adapt)
         if actor is not None and writes and not free:
-            await connection.execute(_settings(dict.fromkeys(actor, "")))
+            await connection.execute(_settings(dict.fromkeys(actor)))
         phase.committing = writes
     return result
 
 
-def _settings(actor: Mapping[str, str]) -> sql.Composed:
-    """Return the statement that makes settings of this transaction."""
+def _settings(actor: Mapping[str, str | None]) -> sql.Composed:
+    """Return the statement that makes settings of this transaction; None is the default."""
     calls = (sql.SQL("set_config({}, {}, true)").format(name, value) for name, value in actor.items())
     return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 

@@ -19,7 +19,7 @@ from agora_core.filters import Expression
 from agora_core.metadata import MetadataPatch
 from agora_core.records import JSON
 from agora_core.stores.postgres.catalog import Catalog
-from agora_core.stores.postgres.conditions import ALWAYS, Condition, compile_condition
+from agora_core.stores.postgres.conditions import ALWAYS, LONG, LONGEST, Condition, compile_condition
 from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.rows import key_order, to_json_text
 from agora_core.stores.postgres.schema import document_id_of_sql
@@ -114,6 +114,8 @@ def _condition(target: Target, expression: Expression, prefix: str) -> Condition
         metadata=target.column(columns.metadata),
         tokens=None if tokens is None else target.column(tokens),
         containment=tokens is None and target.catalog.has_containment_index(columns.metadata),
+        # Under row security the index serves the policy alone.
+        hashed_from=LONGEST if target.catalog.may_copy else LONG,
         prefix=prefix,
     )
 
