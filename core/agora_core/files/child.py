@@ -52,7 +52,7 @@ def _answer(answers: IO[bytes], data: bytes, content_type: str, max_bytes: int) 
             _say(answers, {"text": part.text, "metadata": part.metadata})
         _say(answers, {"end": True})
     except UnreadableFileError as error:
-        _say(answers, {"reason": error.reason, "detail": str(error)})
+        _say(answers, {"reason": error.reason, "detail": error.detail})
     except ImportError as error:
         _say(answers, {"missing": missing_package(error)})
     except Exception as error:

@@ -53,6 +53,7 @@ class UnreadableFileError(AgoraError, ValueError):
 
     def __init__(self, reason: SkipReason, detail: str = "") -> None:
         self.reason: SkipReason = reason
+        self.detail = detail
         super().__init__(f"{reason}: {detail}" if detail else reason)
 
 

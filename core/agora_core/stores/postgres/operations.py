@@ -121,8 +121,10 @@ class PgOperations(OperationStore):
             if invalid:
                 detail = f"the index {invalid[0]!r} is invalid, as an interrupted build leaves it; call build_index()"
                 return Health(False, detail, versions)
-            answer = yield statements.estimated_rows(Target(self._layout, catalog))
-            return Health(True, "the table is as the store was opened for", versions, {"records": answer.rows[0][0]})
+            ((rows,),) = (yield statements.estimated_rows(Target(self._layout, catalog))).rows
+            # Below 0 the server has not looked yet, and a count would be a guess.
+            counts = {} if rows < 0 else {"records": rows}
+            return Health(True, "the table is as the store was opened for", versions, counts)
 
         return Operation(steps, otherwise=lambda error: Health(False, str(error)))
 
