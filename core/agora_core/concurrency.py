@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import os
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +39,47 @@ def _renew() -> None:
         thing.renew()
 
 
+# Locks that are taken over a fork, each with its place in the order of taking. The first guards the second.
+_registry = threading.Lock()
+_kept: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
+_taken: Final[list[Any]] = []
+FORK_WAITS: Final = 10.0
+"""Seconds that a fork waits for the writes under way, all together."""
+
+
+def fork_safe_lock(*, after: int = 0) -> threading.Lock:
+    """Return a lock that no other thread holds at a fork: the child gets it free, and what it guards whole.
+
+    Args:
+        after: whoever takes it may hold locks made with a smaller number, and none with a larger one.
+    """
+    return kept_over_forks(threading.Lock(), after=after)
+
+
+def kept_over_forks(lock: A, *, after: int = 0) -> A:
+    """Have a lock of another kind taken over a fork; see `fork_safe_lock`."""
+    with _registry:
+        _kept[lock] = after
+    return lock
+
+
+def _take_locks() -> None:
+    _registry.acquire()
+    _taken.append(_registry)
+    until = time.monotonic() + FORK_WAITS
+    for lock, _ in sorted(_kept.items(), key=lambda entry: entry[1]):
+        # One that this thread holds itself, or that is held for too long, is left as it is.
+        if lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            _taken.append(lock)
+
+
+def _give_locks_back() -> None:
+    while _taken:
+        _taken.pop().release()
+
+
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take_locks, after_in_parent=_give_locks_back, after_in_child=_give_locks_back)
     os.register_at_fork(after_in_child=_renew)
 
 _lock = threading.Lock()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeVar
 
+from agora_core.concurrency import fork_safe_lock
 from agora_core.steps import Steps
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Event:
 Handler = Callable[[Event], object]
 
 # Guards the replacing of `_handlers`; whoever tells an event reads the tuple as it is.
-_lock = threading.Lock()
+_lock = fork_safe_lock(after=2)
 _handlers: tuple[tuple[Handler, bool], ...] = ()
 # The names of the events that are under way here, the outermost first.
 _under_way: ContextVar[tuple[str, ...]] = ContextVar("agora_events", default=())

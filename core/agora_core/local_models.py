@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Union
@@ -12,6 +11,7 @@ from typing import Any, Final, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from agora_core.concurrency import fork_safe_lock
 from agora_core.errors import InvalidArgumentError
 from agora_core.extras import require
 from agora_core.model_inputs import check_count
@@ -110,7 +110,7 @@ class OnnxTextModel:
         self._threads = None if threads is None else check_count(threads, argument="threads")
         self._providers = list(providers)
         self._output = output
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock(after=2)
         self._loaded: tuple[Any, Any] | None = None
 
     def __repr__(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from agora_core.concurrency import fork_safe_lock
 from agora_core.embedders.vectors import Vector, to_unit_rows
 from agora_core.errors import EmbeddingError, InvalidArgumentError, MissingExtraError
 from agora_core.local_models import load_tokenizer, read_safetensors
@@ -68,7 +68,7 @@ class WordLlamaEmbeddingProvider:
         self._dimension = dimensions
         self._batch_size = check_count(batch_size, argument="batch_size")
         self._folder = _package_folder()
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock(after=2)
         self._model: _Model | None = None
 
     def __repr__(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
+from agora_core.concurrency import fork_safe_lock
 from agora_core.extras import require
 from agora_core.keyword.analysis import UnicodeTokenizer
 from agora_core.keyword.stopwords import stop_words
@@ -35,7 +35,7 @@ class SnowballTokenizer:
         self._unicode = UnicodeTokenizer()
         self._stop = stop_words(language)
         self._stems: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock(after=2)
 
     @property
     def config(self) -> dict[str, JSON]:

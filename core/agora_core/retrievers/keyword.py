@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from agora_core.concurrency import fork_safe_lock
 from agora_core.errors import out_of_scope
 from agora_core.filters import FALSE, TRUE, Expression, compile_filter, scope_of
 from agora_core.filters.literals import json_equal
@@ -105,8 +105,8 @@ class KeywordRetriever(BaseRetriever):
         # Writers queue up at the first lock, which keeps table and index from changing between a write's checks and
         # its end. The second guards what searches read and change: table, index, searcher and `_selections`. Taken
         # in this order. `_expressions` holds what stays true, and is only ever replaced or added to.
-        self._writing = threading.Lock()
-        self._lock = threading.Lock()
+        self._writing = fork_safe_lock()
+        self._lock = fork_safe_lock(after=1)
         self._table = PassageTable()
         self._text = TextIndex(resolve_tokenizer(tokenizer), k1, b)
         self._selections: dict[Expression, Selection] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from agora_core.calling import Method, given, offers
+from agora_core.concurrency import fork_safe_lock
 from agora_core.corpus.report import SyncReport
 from agora_core.corpus.syncing import async_sync_documents, sync_documents
 from agora_core.errors import UnsupportedOperationError
@@ -78,7 +78,7 @@ class LazyRetriever(BaseRetriever):
         self._file: str | os.PathLike[str] | None = None
         self._parts: Parts | None = None
         # The lock guards the two after it, and is never held while anything is waited for.
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._busy: Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from agora_core.concurrency import fork_safe_lock
 from agora_core.errors import (
     DimensionMismatchError,
     EmbeddingModelError,
@@ -100,8 +100,8 @@ class MemoryVectorStore(BaseVectorStore):
         # Writers queue up at the first lock, which keeps the rows from changing between a write's checks and its end.
         # The second guards what searches read and change: the table, its index, `_readings`, `_compiled`,
         # `_selections`, and in subclasses the text index. Taken in this order.
-        self._writing = threading.Lock()
-        self._lock = threading.Lock()
+        self._writing = fork_safe_lock()
+        self._lock = fork_safe_lock(after=1)
         self._readings: list[Reading] = []
         # The embedding model that filled the store, where its embedder has a name.
         self._model: str | None = None

@@ -13,6 +13,7 @@ from contextlib import ExitStack, nullcontext
 from os import PathLike, fspath
 from typing import Any, Final, TypeVar
 
+from agora_core.concurrency import kept_over_forks
 from agora_core.errors import (
     InvalidArgumentError,
     SchemaError,
@@ -44,7 +45,7 @@ _inherited: list[Any] = []
 
 def _lock_of(client: Any) -> threading.RLock:
     with _locks_guard:
-        return _locks.setdefault(client, threading.RLock())
+        return _locks.setdefault(client, kept_over_forks(threading.RLock(), after=1))
 
 
 def _after_fork() -> None:
