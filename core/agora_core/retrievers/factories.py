@@ -14,7 +14,7 @@ from agora_core.protocols import EmbeddingProvider, is_lexical_vector_store
 from agora_core.records import IngestDocument
 from agora_core.retrievers.embedding import EmbeddingRetriever
 from agora_core.retrievers.hybrid import HybridRetriever
-from agora_core.retrievers.lazy import LazyRetriever, Parts, made
+from agora_core.retrievers.lazy import SAMPLE, LazyRetriever, Parts, made
 from agora_core.retrievers.lexical import LexicalRetriever
 from agora_core.retrievers.scoped import seen_from
 
@@ -71,7 +71,6 @@ class QdrantOptions(TypedDict, total=False):
 
 
 _FETCH_TOP_K: Final = 100
-_SAMPLE: Final = 100
 _LEAST_TEXTS: Final = 20
 
 EmbedderOrFactory = EmbeddingProvider | Callable[[], EmbeddingProvider]
@@ -125,9 +124,9 @@ def memory(
                 )
             return _both_legs(vectors, embedder, hybrid)
         if "tokenizer" not in options:
-            texts = [document.text for document in itertools.islice(coming, _SAMPLE)]
+            texts = [document.text for document in itertools.islice(coming, SAMPLE)]
             if not texts and vectors is not None and callable(getattr(vectors, "scan", None)):
-                texts = [record.text for record in itertools.islice(vectors.scan(), _SAMPLE)]
+                texts = [record.text for record in itertools.islice(vectors.scan(), SAMPLE)]
             options["tokenizer"] = suggested_tokenizer(texts)
         if vectors is None:
             lexical = MemoryLexicalVectorStore(metric=metric, dimension=dimension, **options)
@@ -147,8 +146,9 @@ def memory(
         return _both_legs(MemoryLexicalVectorStore.load(path, tokenizer=full_text.get("tokenizer")), embedder, hybrid)
 
     chunking = given(chunk_size=chunk_size, overlap=overlap, separator=separator)
-    own = None if store is not None else load
-    return LazyRetriever(make, documents=documents, chunking=chunking, fills_keyword=store is not None, load=own)
+    own, suggest = (load, _suggests(full_text)) if store is None else (None, None)
+    filled = store is not None
+    return LazyRetriever(make, documents=documents, chunking=chunking, fills_keyword=filled, load=own, suggest=suggest)
 
 
 def hybrid_options(hybrid: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -176,6 +176,12 @@ def suggested_tokenizer(texts: Sequence[str]) -> str:
     return name
 
 
+def _suggests(full_text: Mapping[str, Any] | None) -> Callable[[Sequence[str]], str] | None:
+    """Return what suggests an analyser where there is to be one and nobody has named it."""
+    named = full_text is None or not {"tokenizer", "text_search"}.isdisjoint(full_text)
+    return None if named else suggested_tokenizer
+
+
 def pgvector(
     conninfo: Any,
     *,
@@ -191,7 +197,9 @@ def pgvector(
         conninfo: what `PgVectorStore` takes, or a function without arguments that gives it.
         embedder: an embedder, or a function without arguments that makes one.
         ensure_schema: create what is missing in the database at first use.
-        full_text: options of a `PgLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both legs.
+        full_text: options of a `PgLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both legs. An
+            index that is there keeps its analyser. For a new one it is suggested from the first 100 texts of the table,
+            or of what the retriever's own `add` or `sync` puts into an empty one, from 20 on, unless one is named here.
         hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
         store_options: options of `PgVectorStore` (`table`, `dimension`, `metric`, ...).
 
@@ -211,7 +219,7 @@ def pgvector(
             return _dense(PgVectorStore(where, **store_options), embedder)
         return _both_legs(PgLexicalVectorStore(where, **store_options, **full_text), embedder, hybrid)
 
-    return LazyRetriever(make, prepare="ensure_schema" if ensure_schema else None)
+    return LazyRetriever(make, prepare="ensure_schema" if ensure_schema else None, suggest=_suggests(full_text))
 
 
 def qdrant(
@@ -229,7 +237,9 @@ def qdrant(
         client: what `QdrantStore` takes, or a function without arguments that gives it.
         embedder: an embedder, or a function without arguments that makes one.
         ensure_collection: create what is missing on the server at first use.
-        full_text: options of a `QdrantLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both.
+        full_text: options of a `QdrantLexicalVectorStore`; given, be it empty, the retriever is the hybrid of both. A
+            collection that is there keeps its analyser. For a new one it is suggested from the first 100 texts that the
+            retriever's own `add` or `sync` puts into it, from 20 on, unless one is named here.
         hybrid: options of that `HybridRetriever`; by default `fusion="adaptive"` and `fetch_top_k=100`.
         store_options: options of `QdrantStore` (`collection`, `dimension`, `metric`, ...).
 
@@ -252,7 +262,7 @@ def qdrant(
             return _dense(QdrantStore(where, **store_options), embedder)
         return _both_legs(QdrantLexicalVectorStore(where, **store_options, **full_text), embedder, hybrid)
 
-    return LazyRetriever(make, prepare="ensure_collection" if ensure_collection else None)
+    return LazyRetriever(make, prepare="ensure_collection" if ensure_collection else None, suggest=_suggests(full_text))
 
 
 def _dense(store: Any, embedder: EmbedderOrFactory) -> Parts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from agora_core.calling import Method, given, offers
 from agora_core.concurrency import fork_safe_lock
@@ -29,6 +30,9 @@ from agora_core.steps import Call, Steps, arun, ask, run
 from agora_core.stores.ports import StorePort
 
 T = TypeVar("T")
+
+SAMPLE: Final = 100
+"""How many texts an analyser is suggested from, the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ class LazyRetriever(BaseRetriever):
         documents: Iterable[IngestDocument] = (),
         chunking: Mapping[str, Any] | None = None,
         load: Callable[[str | os.PathLike[str]], Parts] | None = None,
+        suggest: Callable[[Sequence[str]], str] | None = None,
     ) -> None:
         """Keep how the parts are made.
 
@@ -67,6 +72,8 @@ class LazyRetriever(BaseRetriever):
             fills_keyword: put what the store holds into the keyword index before use.
             documents: ingested once before use.
             chunking: options of `ingest_documents`.
+            suggest: names the analyser for texts like these, where nobody has named one. The store's `index_texts`
+                takes it; the analyser of an index that is there stays.
             load: makes the parts over a store saved to a file; None where stores keep their records themselves.
         """
         self._make = make
@@ -74,7 +81,7 @@ class LazyRetriever(BaseRetriever):
         self._documents = documents
         self._chunking = dict(chunking or {})
         self._fills_keyword = fills_keyword
-        self._load = load
+        self._load, self._suggest = load, suggest
         self._file: str | os.PathLike[str] | None = None
         self._parts: Parts | None = None
         # The lock guards the two after it, and is never held while anything is waited for.
@@ -137,8 +144,13 @@ class LazyRetriever(BaseRetriever):
             make = partial(self._make, self._given_documents())
         parts: Parts = yield Call(make, partial(_in_own_thread, make))
         made.append(parts)
+        adopts = self._suggest is not None and offers(parts.store, "adopt_tokenizer")
+        kept = (yield from Method(parts.store, "adopt_tokenizer")()) if adopts else None
         if self._prepare is not None:
             yield from Method(parts.store, self._prepare)()
+        if adopts and kept is None and self._prepare is not None:
+            found = yield from StorePort(parts.store).reader().page()
+            yield from self._analyse(parts, [record.text for record in found[:SAMPLE]])
         if parts.keyword is not None and self._fills_keyword:
             yield from _fill(parts)
         if documents := self._given_documents():
@@ -154,6 +166,25 @@ class LazyRetriever(BaseRetriever):
             written = yield Call(ingest, partial(aingest_documents, documents, **options))
         return written
 
+    def _settled(self, parts: Parts, documents: Any) -> Steps[Any]:
+        """Return documents to come; an empty store takes the analyser that their first texts suggest."""
+        if self._suggest is None or isinstance(documents, AsyncIterable):
+            return documents
+        if not offers(parts.store, "index_texts") or (yield from StorePort(parts.store).count()):
+            return documents
+        coming = iter(documents)
+        take = partial(lambda: list(itertools.islice(coming, SAMPLE)))
+        first = yield Call(take, partial(_in_own_thread, take))
+        # Whoever takes them in refuses what is no document.
+        texts = [getattr(document, "text", None) for document in first]
+        yield from self._analyse(parts, [text for text in texts if isinstance(text, str)])
+        return itertools.chain(first, coming)
+
+    def _analyse(self, parts: Parts, texts: Sequence[str]) -> Steps[None]:
+        name = "unicode" if self._suggest is None or not texts else self._suggest(texts)
+        if name != "unicode" and name != getattr(parts.store.tokenizer, "name", None):
+            yield from Method(parts.store, "index_texts")(tokenizer=name)
+
     def _filling(self, parts: Parts) -> dict[str, Any]:
         return {"embedder": parts.embedder, "store": parts.store, **given(keyword=parts.keyword), **self._chunking}
 
@@ -162,24 +193,30 @@ class LazyRetriever(BaseRetriever):
 
         They are cut as those given to the factory. Return how many chunks were written.
         """
-        return run(self._ingesting(self.open(), documents))
+        return run(self._adding(self.open(), documents))
 
     async def aadd(self, documents: Iterable[IngestDocument]) -> int:
         """Async twin of `add`."""
-        return await arun(self._ingesting(await self.aopen(), documents))
+        return await arun(self._adding(await self.aopen(), documents))
+
+    def _adding(self, parts: Parts, documents: Iterable[IngestDocument]) -> Steps[int]:
+        coming = yield from self._settled(parts, documents)
+        return (yield from self._ingesting(parts, coming))
 
     def sync(self, documents: Iterable[IngestDocument], **options: Any) -> SyncReport:
         """Hold these documents and no others, embedding only what is new; see `sync_documents` for the other options.
 
         They are cut as those given to the factory. Return what was done.
         """
-        return sync_documents(documents, **{**self._filling(self.open()), **options})
+        coming = run(self._settled(parts := self.open(), documents))
+        return sync_documents(coming, **{**self._filling(parts), **options})
 
     async def async_sync(
         self, documents: Iterable[IngestDocument] | AsyncIterable[IngestDocument], **options: Any
     ) -> SyncReport:
         """Async twin of `sync`; takes an async iterator too."""
-        return await async_sync_documents(documents, **{**self._filling(await self.aopen()), **options})
+        coming = await arun(self._settled(parts := await self.aopen(), documents))
+        return await async_sync_documents(coming, **{**self._filling(parts), **options})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that is held to one file, in place of what stood there; `load` reads it.

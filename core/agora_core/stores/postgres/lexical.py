@@ -12,7 +12,7 @@ from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.querying import check_syntax, parse_query
-from agora_core.keyword.registry import resolve_tokenizer
+from agora_core.keyword.registry import resolve_tokenizer, tokenizer_names
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
 from agora_core.steps import Steps
@@ -114,19 +114,52 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
         """The analyser; None where a configuration of PostgreSQL stands in its place."""
         return None if self._texts is None else self._texts.tokenizer
 
-    def index_texts(self, *, batch_size: int = 1_000, progress: Callable[[int, int], Any] | None = None) -> int:
+    def adopt_tokenizer(self) -> str | None:
+        """Analyse texts as the index that is there does; return its analyser's name, None where there is no index.
+
+        An analyser that is not known by name here is left alone: opening the index says so.
+        """
+        return self._adopted(self._run(self._kept_tokenizer()))
+
+    async def aadopt_tokenizer(self) -> str | None:
+        """Async twin of `adopt_tokenizer`."""
+        return self._adopted(await self._arun(self._kept_tokenizer()))
+
+    def _kept_tokenizer(self) -> Operation:
+        texts = self._own_texts()
+        return Operation(lambda: texts.kept(self._layout))
+
+    def _adopted(self, name: str | None) -> str | None:
+        if name in tokenizer_names():
+            self._analyse_by(name)
+        return name
+
+    def _analyse_by(self, tokenizer: AnyTokenizer | str | None) -> None:
+        if tokenizer is not None:
+            self._own_texts()
+            self._texts = TextIndex(resolve_tokenizer(tokenizer), self._k1, self._b)
+
+    def index_texts(
+        self,
+        *,
+        tokenizer: AnyTokenizer | str | None = None,
+        batch_size: int = 1_000,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> int:
         """Index the texts that are not indexed yet, all of them where another analyser made the index.
 
         Each batch is a transaction of its own, so that it may be broken off and called again; writers and searches go
         on meanwhile, and a search that would have to read too many texts says so.
 
         Args:
+            tokenizer: another analyser for this store from now on; None keeps its own.
             batch_size: texts a transaction, 1 or more.
             progress: called as `progress(done, total)` after each batch.
 
         Returns:
             how many were indexed.
         """
+        self._analyse_by(tokenizer)
         done, total = 0, int(self._run(self._begin_indexing()))
         while count := int(self._run(self._index_page(batch_size))):
             done += count
@@ -134,8 +167,15 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
                 progress(done, max(total, done))
         return done
 
-    async def aindex_texts(self, *, batch_size: int = 1_000, progress: Callable[[int, int], Any] | None = None) -> int:
+    async def aindex_texts(
+        self,
+        *,
+        tokenizer: AnyTokenizer | str | None = None,
+        batch_size: int = 1_000,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> int:
         """Async twin of `index_texts`."""
+        self._analyse_by(tokenizer)
         done, total = 0, int(await self._arun(self._begin_indexing()))
         while count := int(await self._arun(self._index_page(batch_size))):
             done += count

@@ -194,6 +194,17 @@ def check_text(settings: QdrantSettings) -> Steps[None]:
         raise SchemaError(f"the Qdrant collection {settings.collection!r}: {'; '.join(differences)}. {_TEXT_REMEDY}")
 
 
+def kept_tokenizer(settings: QdrantSettings) -> Steps[str | None]:
+    """Return the name of the tokenizer that is kept with the collection; None where there is none."""
+    if not (yield Call("collection_exists", {"collection_name": settings.collection})):
+        return None
+    info = yield Call("get_collection", {"collection_name": settings.collection})
+    metadata = getattr(info.config, "metadata", None)
+    made = metadata.get(METADATA_KEY) if isinstance(metadata, Mapping) else None
+    name = made.get("tokenizer") if isinstance(made, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
 def index_texts(settings: QdrantSettings) -> Steps[int]:
     """Index every text anew with this store's tokenizer, and keep that with the collection. Return how many."""
     encoder = settings.sparse

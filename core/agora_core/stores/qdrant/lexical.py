@@ -12,7 +12,7 @@ from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
 from agora_core.keyword.querying import TextQuery, check_syntax, parse_query
-from agora_core.keyword.registry import resolve_tokenizer
+from agora_core.keyword.registry import resolve_tokenizer, tokenizer_names
 from agora_core.protocols import AnyFilter
 from agora_core.records import Embedding, Passage
 from agora_core.steps import Steps, together
@@ -77,15 +77,45 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         self._settings = replace(self._settings, sparse=self._encoder)
         self._text_checked = False
 
-    def index_texts(self) -> int:
+    @property
+    def tokenizer(self) -> AnyTokenizer:
+        """The analyser."""
+        return self._encoder.tokenizer
+
+    def adopt_tokenizer(self) -> str | None:
+        """Analyse texts as the collection that is there does; return its tokenizer's name, None where there is none.
+
+        A tokenizer that is not known by name here is left alone: the first use of the collection says so.
+        """
+        return self._adopted(self._run(collections.kept_tokenizer(self._settings)))
+
+    async def aadopt_tokenizer(self) -> str | None:
+        """Async twin of `adopt_tokenizer`."""
+        return self._adopted(await self._arun(collections.kept_tokenizer(self._settings)))
+
+    def _adopted(self, name: str | None) -> str | None:
+        if name in tokenizer_names():
+            self._analyse_by(name)
+        return name
+
+    def _analyse_by(self, tokenizer: AnyTokenizer | str | None) -> None:
+        if tokenizer is not None:
+            self._encoder = replace(self._encoder, tokenizer=resolve_tokenizer(tokenizer))
+            self._settings = replace(self._settings, sparse=self._encoder)
+            self._text_checked = False
+
+    def index_texts(self, *, tokenizer: AnyTokenizer | str | None = None) -> int:
         """Index the text of every record anew with this store's tokenizer. Return how many there are.
 
-        Until it has ended no store opens the collection; when it was interrupted it is called again.
+        Until it has ended no store opens the collection; when it was interrupted it is called again. `tokenizer` is
+        another one for this store from now on; None keeps its own.
         """
+        self._analyse_by(tokenizer)
         return self._run(self._index_texts())
 
-    async def aindex_texts(self) -> int:
+    async def aindex_texts(self, *, tokenizer: AnyTokenizer | str | None = None) -> int:
         """Async twin of `index_texts`."""
+        self._analyse_by(tokenizer)
         return await self._arun(self._index_texts())
 
     def _index_texts(self) -> Steps[int]:

@@ -20,6 +20,7 @@ from agora_core.keyword.bm25 import check_bm25_parameters
 from agora_core.keyword.querying import TextQuery
 from agora_core.records import Passage, document_id_of, indexed_text
 from agora_core.steps import Steps
+from agora_core.stores.postgres.layout import Layout
 from agora_core.stores.postgres.rows import passage
 from agora_core.stores.postgres.session import Copy, Statement, beside
 from agora_core.stores.postgres.statements import Target, rendered
@@ -96,20 +97,26 @@ class TextIndex:
         known = self._known
         if known is not None and known[0] == target.catalog.table and known[2] > time.monotonic():
             return known[1]
-        mark, permitted = yield from self._found(target)
+        mark, permitted = yield from self._found(target.layout)
         if mark is not None:
             self._check_mark(target, mark)
         usable = mark is not None and permitted
         self._known = (target.catalog.table, usable, time.monotonic() + _KNOWN_SECONDS)
         return usable
 
-    def _found(self, target: Target) -> Steps[tuple[str | None, bool]]:
+    def kept(self, layout: Layout) -> Steps[str | None]:
+        """Return the name of the analyser that made the index that is there; None where there is none."""
+        mark, _ = yield from self._found(layout)
+        name = None if mark is None else json.loads(mark).get("tokenizer")
+        return name if isinstance(name, str) else None
+
+    def _found(self, layout: Layout) -> Steps[tuple[str | None, bool]]:
         """Return what the index says of itself, None where there is none, and whether this role may use it."""
         answer = yield Statement(
             "SELECT to_regclass(%(name)s) IS NOT NULL, obj_description(to_regclass(%(name)s)::oid, 'pg_class'), "
             "has_table_privilege(to_regclass(%(name)s)::oid, 'SELECT') AND "
             "has_table_privilege(to_regclass(%(name)s)::oid, 'INSERT')",
-            {"name": TextTables(target.layout)["postings"].as_string(None)},
+            {"name": TextTables(layout)["postings"].as_string(None)},
         )
         present, mark, permitted = answer.rows[0]
         return (mark or "{}") if present else None, bool(permitted)
@@ -136,7 +143,7 @@ class TextIndex:
         Raises:
             SchemaError: another analyser made the one that there is.
         """
-        mark, _ = yield from self._found(target)
+        mark, _ = yield from self._found(target.layout)
         if mark is not None:
             self._check_mark(target, mark)
             return
@@ -222,7 +229,7 @@ class TextIndex:
 
     def begin_again(self, target: Target) -> Steps[bool]:
         """Make this analyser the index's, where another made it, and all texts pending. Return whether it was so."""
-        mark, _ = yield from self._found(target)
+        mark, _ = yield from self._found(target.layout)
         if mark is None or mark == self.mark:
             return False
         for statement in schema.drop(target.layout):
