@@ -116,13 +116,11 @@ def adaptive_weights(rankings: Sequence[Ranking]) -> list[float]:
     """Return weights read off the lists themselves, adding up to 1: a list that falls steeply is trusted more.
 
     A retriever that knows the answer gives a few passages scores far above the rest; one that guesses gives all of
-    them about the same. So the weight of a list grows with how far its scores, scaled to 0..1, have fallen at the
-    tenth passage. A list of less than ten counts half, for it had little to choose from; an empty one gets 0.
+    them about the same. So the weight of a list is the square of how far its scores, scaled to 0..1, have fallen at
+    the tenth passage. A list of less than ten counts half, for it had little to choose from; an empty one gets 0.
 
-    The tenth and the 0.05 that keeps a flat list from weighing nothing were chosen on seven collections and kept for
-    five others, with weak and strong embedders (some simulated), several analysers, full and thinned queries.
-    There, with lists of 100, nDCG@10 was on average 1 % below that of the best fixed weights of each pair, within
-    2 % of it in three pairs of four, and 7 % above reciprocal rank fusion of the same lists, and nowhere 1 % below.
+    The square, the tenth and the 0.05 that keeps a flat list from weighing nothing were chosen on some collections
+    and kept for others; docs/evaluation.md says which, and what they give there.
 
     Raises:
         InvalidArgumentError: a score is not finite.
@@ -138,7 +136,7 @@ def _trust(ranking: Ranking, where: str) -> float:
         return 0.0
     scores = sorted(scaled_scores(ranking, where=where), reverse=True)
     fall = (1.0 - scores[min(_TENTH, len(scores)) - 1] if len(scores) > 1 else 1.0) + _LEAST_FALL
-    return fall if len(scores) >= _TENTH else fall / 2
+    return fall * fall if len(scores) >= _TENTH else fall * fall / 2
 
 
 _TENTH: Final = 10

@@ -78,6 +78,10 @@ def hybrids(dense: Remembering, plain: Remembering, keyword: Remembering) -> Ite
     if ensemble is not None:
         yield "LangChain ensemble (ascii, 20)", ensemble
     legs: list[Any] = [dense, keyword]
+    for mode in ("reciprocal_rerank", "relative_score", "dist_based_score"):
+        fusion = llamaindex_fusion(legs, mode)
+        if fusion is not None:
+            yield f"LlamaIndex {mode} ({DEPTH})", fusion
     yield "rrf", HybridRetriever(legs, fetch_top_k=DEPTH)
     for share in (0.3, 0.5):
         weights = [share, round(1 - share, 1)]
@@ -137,6 +141,41 @@ def langchain_ensemble(legs: Sequence[Remembering]) -> Callable[[str], list[str]
     settings: dict[str, Any] = {"retrievers": [Leg(leg=leg) for leg in legs], "id_key": "id"}
     ensemble = EnsembleRetriever(**settings)
     return lambda query: [document.metadata["id"] for document in ensemble.invoke(query)]
+
+
+def llamaindex_fusion(legs: Sequence[Remembering], mode: str) -> Callable[[str], list[str]] | None:
+    """Return LlamaIndex's `QueryFusionRetriever` over the same lists, `DEPTH` deep; None if it is not installed."""
+    try:
+        from llama_index.core.base.base_retriever import BaseRetriever
+        from llama_index.core.llms import MockLLM
+        from llama_index.core.retrievers import QueryFusionRetriever
+        from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
+        from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+    except ImportError:
+        return None
+
+    class Leg(BaseRetriever):
+        def __init__(self, leg: Remembering) -> None:
+            super().__init__()
+            self.leg = leg
+
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            # Its fusion joins nodes by the hash of their text.
+            return [
+                NodeWithScore(node=TextNode(id_=passage.id, text=passage.id), score=passage.score)
+                for passage in self.leg.retrieve(query_bundle.query_str, top_k=DEPTH)
+            ]
+
+    # No query is generated, so the model is never asked.
+    fusion = QueryFusionRetriever(
+        [Leg(leg) for leg in legs],
+        llm=MockLLM(),
+        mode=FUSION_MODES(mode),
+        similarity_top_k=DEPTH,
+        num_queries=1,
+        use_async=False,
+    )
+    return lambda query: [found.node.node_id for found in fusion.retrieve(query)]
 
 
 def run_system(system: Any, collection: Collection) -> Run:

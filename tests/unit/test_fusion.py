@@ -177,6 +177,15 @@ def test_adaptive_weights_are_shares(lists: list[list[Passage]]) -> None:
         assert math.isclose(sum(weights), 1.0)
 
 
+def test_adaptive_weights_are_squares_of_the_fall_at_the_tenth() -> None:
+    """A list that is flat to its tenth passage says little, however its tail falls; a short one counts half."""
+    steep = [Passage(f"s{place}", "", score) for place, score in enumerate([10.0, *[2.0] * 9, 0.0])]
+    flat = [Passage(f"f{place}", "", score) for place, score in enumerate([10.0, *[8.0] * 9, 0.0])]
+    short = steep[:5]
+    trusts = [0.85**2, 0.25**2, 1.05**2 / 2, 0.0]
+    assert adaptive_weights([steep, flat, short, []]) == pytest.approx([trust / sum(trusts) for trust in trusts])
+
+
 def test_fuse_names_the_ways() -> None:
     lists = [ranking("a", "b"), ranking("b", "c")]
     assert fuse(lists) == reciprocal_rank_fusion(lists)
