@@ -127,8 +127,8 @@ def section_text(tables: Sequence[Sequence[Row]]) -> str:
         "`make bench-quality DATA=<folder>`, on at most 600 queries of a collection, 1,000 where it has 1,000 "
         "documents or more, evenly spaced: those the targets were set on. Hybrids fetch 100 from each leg, the keyword "
         "leg with the suggested analyser. LangChain's `EnsembleRetriever` stands with its defaults: 20 from each leg, "
-        "equal weights, over the ascii analyser; LlamaIndex's `QueryFusionRetriever` stands with each of its modes over "
-        "the very lists that ours get. `adaptive` is the factories' default. Its target is "
+        "equal weights, over the ascii analyser; LlamaIndex's `QueryFusionRetriever` stands with each of its modes "
+        "over the very lists that ours get. `adaptive` is the factories' default. Its target is "
         f"{WITHIN_BEST:.0%} of the best fixed weights, which are found with the judgements at hand, or a peer's figure "
         "where that is higher. Figures are exact and repeat on any machine."
     )

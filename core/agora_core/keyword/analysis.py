@@ -28,7 +28,9 @@ class Tokenizer(Protocol):
     `measured(text) -> tuple[list[str], int]`, for those whose passages are shorter than their number of terms;
     `phrase(text) -> list[str]`, the running terms alone, for those that give a passage more than them; and, for speed,
     `words(text) -> list[str]` with `expand(words) -> list[tuple[terms, length]]`, where the terms of a passage are
-    those of its words one after another, and its length is the sum of theirs (the number of terms where that is 0).
+    those of its words one after another, and its length is the sum of theirs (the number of terms where that is 0),
+    and `spaced(text) -> bytes | None`, the same words as ASCII bytes that stand apart by blanks, or None where words
+    cannot be told so.
 
     Examples:
         >>> get_tokenizer("unicode")("HTTPServer2 starts")
@@ -100,6 +102,18 @@ class AsciiTokenizer:
     def query(self, text: str) -> list[str]:
         """Return the terms of a query, each once: the reference does not count repetitions there."""
         return list(dict.fromkeys(ascii_terms(text)))
+
+    def spaced(self, text: str) -> bytes:
+        """Return the terms of a text apart by blanks."""
+        return text.lower().encode("ascii", "replace").translate(_ASCII_TABLE)
+
+    def words(self, text: str) -> list[str]:
+        """Return the terms of a text, which are its words."""
+        return ascii_terms(text)
+
+    def expand(self, words: Sequence[str]) -> list[tuple[Sequence[str], int]]:
+        """Return each word as its only term."""
+        return [((word,), 1) for word in words]
 
     def __repr__(self) -> str:
         return "AsciiTokenizer()"
@@ -247,25 +261,33 @@ class UnicodeTokenizer:
         return terms
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text as they are written, unless folding them is all there is to do."""
-        plain = text
-        if not text.isascii():
-            for character in _TYPOGRAPHY:
-                plain = plain.replace(character, " ")
-        if plain.isascii():
-            coded = plain.encode("ascii")
-            table = _WORD_TABLE if _has_identifier(coded) else _LOWER_TABLE
-            return coded.translate(table).decode("ascii").split()
+        """Return the words of a text as they are written."""
+        plain = self.spaced(text)
+        if plain is not None:
+            return plain.decode("ascii").split()
         normal = unicodedata.normalize("NFKC", text)
         ignored = _patterns_for(normal).ignored
         if ignored.search(normal):
             normal = unicodedata.normalize("NFC", ignored.sub("", normal))
         return identifiers(normal)
 
+    def spaced(self, text: str) -> bytes | None:
+        """Return the words of a text apart by blanks, None where it holds more than ASCII and typography."""
+        plain = text
+        if not text.isascii():
+            for character in _TYPOGRAPHY:
+                plain = plain.replace(character, " ")
+            if not plain.isascii():
+                return None
+        return plain.encode("ascii").translate(_WORD_TABLE)
+
     def expand(self, words: Sequence[str]) -> list[tuple[Sequence[str], int]]:
         """Return for each word the terms that it gives a passage, and how many."""
         given: list[Sequence[str]] = []
         for word in words:
+            if word.isascii() and word.isalpha() and (word.islower() or word[1:].islower()):
+                given.append((word.lower(),))
+                continue
             patterns = _patterns_for(word)
             if word.isascii() or patterns.dense.search(word) is None:
                 given.append(_identifier_terms(word))
@@ -305,23 +327,12 @@ def _split_dense(word: str, terms: list[str], patterns: _Patterns, *, single: bo
 # Bounds the memory of the words that are kept; a vocabulary beyond it is taken apart again as it comes.
 _MAX_KNOWN: Final = 1 << 16
 _WORD_TABLE: Final = bytes(c if chr(c).isalnum() or chr(c) == "_" else 32 for c in range(128)) + b" " * 128
-_LOWER_TABLE: Final = bytes(ord(chr(c).lower()) if chr(c).isalnum() else 32 for c in range(128)) + b" " * 128
 
 
 def _kind(character: str) -> str:
     if character.isdecimal():
         return "0"
     return "A" if character.isupper() else "a" if character.islower() else "x" if character.isalnum() else ""
-
-
-_KIND_TABLE: Final = b"".join((_kind(chr(c)) or "_ "[chr(c) != "_"]).encode() for c in range(128)) + b" " * 128
-_BOUNDARIES: Final = (b"aA", b"AAa", b"a0", b"A0", b"0a", b"0A", b"_")
-
-
-def _has_identifier(coded: bytes) -> bool:
-    """Say whether a word of an ASCII text may have parts: a look for a few pairs, far quicker than a pattern."""
-    kinds = coded.translate(_KIND_TABLE)
-    return any(boundary in kinds for boundary in _BOUNDARIES)
 
 
 def identifiers(text: str) -> list[str]:

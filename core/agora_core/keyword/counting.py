@@ -13,6 +13,7 @@ import numpy as np
 
 from agora_core.errors import InvalidArgumentError
 from agora_core.keyword.analysis import AnyTokenizer, passage_terms
+from agora_core.keyword.cutting import cut_texts
 from agora_core.keyword.ordering import Float32Array, Int32Array, Int64Array, run_starts, stable_order
 
 # Passages counted at a time: bounds the memory of a large addition.
@@ -124,42 +125,61 @@ class _ByTerms:
 class _ByWords:
     """Numbers the words of texts, which are quick to tell, and takes each distinct one apart only once."""
 
-    def __init__(self, tokenizer: AnyTokenizer, vocabulary: Vocabulary) -> None:
-        self._split: Any = tokenizer.words  # type: ignore[attr-defined]
-        self._expand: Any = tokenizer.expand  # type: ignore[attr-defined]
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
+        self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._words = _Numbers()
-        # Of word w the terms are `terms[ends[w - 1] : ends[w]]`, as numbers.
-        self._terms = array("i")
+        # The first term of each word, as a number; of those that give another number of terms, all.
+        self._single = array("i")
+        self._several: dict[int, list[int]] = {}
         self._sizes, self._lengths = array("q"), array("q")
 
     def number(self, texts: Sequence[str]) -> tuple[Int32Array, Int32Array, Int64Array]:
-        """Return what `_ByTerms.number` does."""
-        number, split = self._words.__getitem__, self._split
+        """Return what `_ByTerms.number` does, the terms in no order."""
+        held, owners = self._cut(texts)
+        self._expand()
+        first, sizes = np.array(self._single, np.int32), np.array(self._sizes, np.int64)
+        spans = np.array(self._lengths, np.int64)
+        lengths = np.bincount(owners, spans[held], minlength=len(texts)).astype(np.int64)
+        terms, others = first[held], np.flatnonzero(sizes[held] != 1)
+        if len(others):
+            lists = [self._several[word] for word in held[others].tolist()]
+            more = np.fromiter(itertools.chain.from_iterable(lists), np.int32)
+            terms = np.concatenate((np.delete(terms, others), more))
+            owners = np.concatenate((np.delete(owners, others), np.repeat(owners[others], list(map(len, lists)))))
+        return terms, owners, np.where(lengths > 0, lengths, np.bincount(owners, minlength=len(texts)))
+
+    def _cut(self, texts: Sequence[str]) -> tuple[Int32Array, Int32Array]:
+        """Return the numbers of all words and the text of each."""
+        number, split, spaced = self._words.__getitem__, self._tokenizer.words, self._tokenizer.spaced
+        plain: list[bytes] = []
         listed: list[int] = []
         sizes: list[int] = []
         for text in texts:
-            words = split(text)
+            data = spaced(text)
+            words = split(text) if data is None else ()
+            plain.append(data or b"")
             listed.extend(map(number, words))
             sizes.append(len(words))
+        cut = cut_texts(plain)
+        known = np.fromiter(map(number, cut.words), np.int32, len(cut.words))
+        if not listed:
+            return known[cut.numbers], cut.owners
+        held = np.concatenate((known[cut.numbers], np.array(listed, np.int32)))
+        return held, np.concatenate((cut.owners, _owners(sizes)))
+
+    def _expand(self) -> None:
+        """Take apart the words that are new."""
         term = self._vocabulary.__getitem__
-        for terms, length in self._expand(list(itertools.islice(self._words, len(self._sizes), None))):
-            self._terms.extend(map(term, terms))
+        fresh = list(itertools.islice(self._words, len(self._sizes), None))
+        for word, (terms, length) in enumerate(self._tokenizer.expand(fresh), len(self._sizes)):
             self._sizes.append(len(terms))
             self._lengths.append(length)
-        held, owners = np.array(listed, np.int32), _owners(sizes)
-        counts = np.array(self._sizes, np.int64)
-        starts = np.cumsum(counts) - counts
-        widths = counts[held]
-        # The terms of each word in turn: a run of places for each.
-        places = np.repeat(starts[held] - (np.cumsum(widths) - widths), widths) + np.arange(int(widths.sum()))
-        terms_of_texts = np.bincount(owners, widths, minlength=len(sizes)).astype(np.int64)
-        lengths = np.bincount(owners, np.array(self._lengths, np.int64)[held], minlength=len(sizes)).astype(np.int64)
-        return (
-            np.array(self._terms, np.int32)[places],
-            np.repeat(owners, widths),
-            np.where(lengths > 0, lengths, terms_of_texts),
-        )
+            if len(terms) == 1:
+                self._single.append(term(terms[0]))
+            else:
+                self._single.append(-1)
+                self._several[word] = list(map(term, terms))
 
 
 class _Numbers(dict[str, int]):
@@ -171,7 +191,7 @@ class _Numbers(dict[str, int]):
 
 
 def _gives_words(tokenizer: AnyTokenizer) -> bool:
-    return callable(getattr(tokenizer, "words", None)) and callable(getattr(tokenizer, "expand", None))
+    return all(callable(getattr(tokenizer, name, None)) for name in ("spaced", "words", "expand"))
 
 
 def _owners(sizes: Sequence[int]) -> Int32Array:
@@ -180,7 +200,9 @@ def _owners(sizes: Sequence[int]) -> Int32Array:
 
 def _count_chunk(texts: Sequence[str], first: int, by: _ByTerms | _ByWords) -> CountedTexts:
     numbers, owners, lengths = by.number(texts[first : first + (1 << _CHUNK_BITS)])
-    count = len(lengths)
+    if (owners[1:] < owners[:-1]).any():
+        order = stable_order(owners)
+        numbers, owners = numbers[order], owners[order]
     order = stable_order(numbers)
     held, owners = numbers[order], owners[order]
     starts = run_starts(held, owners)
@@ -189,7 +211,7 @@ def _count_chunk(texts: Sequence[str], first: int, by: _ByTerms | _ByWords) -> C
     order = stable_order(owners)
     return CountedTexts(
         lengths,
-        split_by_owner(held[order], owners[order], count),
+        split_by_owner(held[order], owners[order], len(lengths)),
         held.astype(np.int64),
         owners + np.int32(first),
         frequencies.astype(np.float32),

@@ -62,6 +62,10 @@ class SnowballTokenizer:
         """Return the running stems of a text, stop words among them."""
         return self._stem(self._unicode.phrase(text))
 
+    def spaced(self, text: str) -> bytes | None:
+        """Return the words of a text apart by blanks; see `UnicodeTokenizer.spaced`."""
+        return self._unicode.spaced(text)
+
     def words(self, text: str) -> list[str]:
         """Return the words of a text; see `UnicodeTokenizer.words`."""
         return self._unicode.words(text)
