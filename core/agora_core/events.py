@@ -19,6 +19,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Final, TypeVar
 
 from agora_core.concurrency import fork_safe_lock
+from agora_core.metadata import UNSET
 from agora_core.steps import Steps
 
 T = TypeVar("T")
@@ -124,9 +125,18 @@ def watched(name: str, *, content: str | None = None, **attributes: Any) -> Gene
                     _log.exception("a handler of events failed")
 
 
-def watching(name: str, steps: Steps[T], *, content: str | None = None, **attributes: Any) -> Steps[T]:
-    """Return an operation that tells an event when it ends; the operation itself where nobody listens."""
-    return _watching(name, steps, content, attributes) if listening() else steps
+def watching(
+    name: str, steps: Steps[T], *, content: str | None = None, filter: Any = UNSET, **attributes: Any
+) -> Steps[T]:
+    """Return an operation that tells an event when it ends; the operation itself where nobody listens.
+
+    Of a `filter` the keys are told; None has none.
+    """
+    if not listening():
+        return steps
+    if filter is not UNSET:
+        attributes["filter_keys"] = filter_keys(filter)
+    return _watching(name, steps, content, attributes)
 
 
 def _watching(name: str, steps: Steps[T], content: str | None, attributes: dict[str, Any]) -> Steps[T]:

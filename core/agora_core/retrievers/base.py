@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from agora_core.embedding import check_query
-from agora_core.events import filter_keys, watching
+from agora_core.events import watching
 from agora_core.filters import Expression, any_of, compile_filter, conjoin
 from agora_core.passages import Passages
 from agora_core.protocols import AnyFilter, Retriever
@@ -130,8 +130,7 @@ class BaseRetriever:
         steps = self._retrieve(check_query(query), wanted, filter, floor, most)
         if recording() is not None:
             steps = self._recorded(steps)
-        keys = filter_keys(filter)
-        return watching("retrieve", steps, content=query, by=type(self).__name__, top_k=wanted, filter_keys=keys)
+        return watching("retrieve", steps, content=query, filter=filter, by=type(self).__name__, top_k=wanted)
 
     def _recorded(self, steps: Steps[list[Passage]]) -> Steps[list[Passage]]:
         with recorded(self) as own:
