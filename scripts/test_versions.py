@@ -18,7 +18,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".venv-versions"
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
