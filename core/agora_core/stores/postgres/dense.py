@@ -92,6 +92,7 @@ class DenseSearch:
         self._bound_twice = bound_twice
         self._few = search.EXACT_ROWS if filter is not None else search.EXACT_ROWS_UNFILTERED
         self._counts = self._walks = False
+        self._iterative = False
         self._width: int | None = None
         metric = target.layout.metric
         if metric != "l2" and not embedding.any():
@@ -116,11 +117,9 @@ class DenseSearch:
         rows = [row[1:] for row in answer.rows]
         if not self._walks:
             return rows
-        if len(rows) < self._top_k and self._width is None:
+        if len(rows) < self._top_k and not self._iterative:
             # Removed records lie in a graph until a vacuum and fill the list; an iterative scan goes past them.
-            answer = yield search.nearest(
-                self._target, self._filter, self._vector, self._top_k, width=search.SMALLEST_EF
-            )
+            answer = yield search.nearest(self._target, self._filter, self._vector, self._top_k, width=self._width)
             rows = [row[1:] for row in answer.rows]
         if self._target.layout.metric == "cosine" and (len(rows) < self._top_k or rows[-1][4] <= 0):
             answer = yield search.zero_vectors(self._target, self._filter, self._top_k)
@@ -148,12 +147,15 @@ class DenseSearch:
             return self._exact()
         self._walks = True
         index = self._target.catalog.vector_index
+        # A policy of the server's filters too.
+        self._iterative = self._filter is not None or not self._target.catalog.may_copy
         if index is not None and index.method == "ivfflat":
-            self._width = self._probes or search.PROBES
+            self._iterative, self._width = True, self._probes or search.PROBES
         else:
-            width = max(search.widening(self._top_k, breadth.share), self._ef_search or 0)
-            self._width = None if self._filter is None and width <= search.SMALLEST_EF else width
-        return search.nearest(self._target, self._filter, self._vector, self._top_k, width=self._width)
+            self._width = max(search.widening(self._top_k, breadth.share), self._ef_search or 0)
+        return search.nearest(
+            self._target, self._filter, self._vector, self._top_k, width=self._width, iterative=self._iterative
+        )
 
     def _exact(self) -> Statement:
         return search.exact(self._target, self._filter, self._vector, self._top_k, self._each)
