@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from agora_core.calling import scope_of
@@ -13,7 +14,7 @@ from agora_core.records import Passage
 from agora_core.retrievers.base import BaseRetriever, wrapped_inside
 from agora_core.retrievers.ports import RetrieverPort
 from agora_core.steps import Steps
-from agora_core.stores.namespaces import SEPARATOR, Namespace, check_namespace, joined_namespace
+from agora_core.stores.namespaces import SEPARATOR, Namespace, check_namespace, hiding_scope, joined_namespace
 from agora_core.stores.ports import StorePort
 
 
@@ -86,12 +87,8 @@ class ScopedRetriever(BaseRetriever):
         if self._namespace is None:
             options = {"top_k": top_k, "min_score": min_score, "per_document": per_document}
             return self._port.retrieve(query, filter=narrowed, **options)  # type: ignore[arg-type]
-        return self._namespace.ranked(
-            fetch, self._behind_holds, top_k=top_k, per_document=per_document, ties_by_id=False
-        )
-
-    def _behind_holds(self, ids: list[str]) -> Steps[set[str]]:
-        return self._holds_behind(ids, self._scope)
+        holds = partial(self._holds_behind, scope=hiding_scope(narrowed, self._scope))
+        return self._namespace.ranked(fetch, holds, top_k=top_k, per_document=per_document, ties_by_id=False)
 
     def _holds_behind(self, ids: list[str], scope: AnyFilter) -> Steps[set[str]]:
         holds = getattr(self._retriever, "_holds", None)

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from agora_core.errors import InvalidArgumentError, ScopeViolationError
+from agora_core.filters import scope_of
 from agora_core.metadata import check_text
+from agora_core.protocols import AnyFilter
 from agora_core.records import IndexedDocument, Passage, VectorRecord
 from agora_core.steps import Steps
 from agora_core.stores.per_document import cut_per_document
@@ -27,6 +29,15 @@ def check_namespace(value: Any) -> str:
     if not isinstance(value, str) or not value or SEPARATOR in value:
         raise InvalidArgumentError(f"namespace must be a str of one character or more without U+001F, got {value!r}")
     return check_text(value, where="namespace", what="the name")
+
+
+def hiding_scope(narrowed: AnyFilter, own: AnyFilter) -> AnyFilter:
+    """Return what is asked for records that hide others: the scope of the view and of those before it.
+
+    Not a call's filter: an id means one record, whether that matches or not.
+    """
+    whole = scope_of(narrowed)
+    return own if whole is None else whole
 
 
 def joined_namespace(behind: str | None, own: Namespace | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agora_core.errors import InvalidArgumentError, ScopeViolationError
@@ -27,7 +28,7 @@ from agora_core.steps import Steps, arun, run, together
 from agora_core.stores.base import Health, OnWrite
 from agora_core.stores.facets import Facets, check_facets, count_facets, most_frequent
 from agora_core.stores.fingerprints import Fingerprint, Patched
-from agora_core.stores.namespaces import Namespace, check_namespace, joined_namespace
+from agora_core.stores.namespaces import Namespace, check_namespace, hiding_scope, joined_namespace
 from agora_core.stores.operations import LexicalOperations, OperationStore, Syntax
 from agora_core.stores.per_document import check_per_document, prepare_hybrid
 from agora_core.stores.ports import StorePort
@@ -184,7 +185,7 @@ class ScopedVectorStore(OperationStore):
         return self._removed(given)
 
     def _removed(self, filter: AnyFilter) -> Steps[int]:
-        if not (yield from self._has_twins()):
+        if not (yield from self._has_twins(filter)):
             return (yield from self._port.remove_where(self._narrow(filter)))
         doomed = []
         merged = self._merged(filter)
@@ -206,8 +207,8 @@ class ScopedVectorStore(OperationStore):
         records = yield from steps
         return records if self._namespace is None else [self._namespace.stripped(record) for record in records]
 
-    def _holds(self, kept: list[str]) -> Steps[set[str]]:
-        return {record.id for record in (yield from self._port.get(kept, within=self._scope))}
+    def _holds(self, kept: list[str], scope: AnyFilter) -> Steps[set[str]]:
+        return {record.id for record in (yield from self._port.get(kept, within=scope))}
 
     def _search(
         self,
@@ -223,14 +224,15 @@ class ScopedVectorStore(OperationStore):
             search = self._port.search
             return search(embedding, top_k=count, filter=narrowed, min_score=min_score, per_document=most)
 
-        return self._ranked(ask, top_k, per_document)
+        return self._ranked(ask, narrowed, top_k, per_document)
 
-    def _ranked(self, ask: Any, top_k: int, per_document: int | None) -> Steps[list[Passage]]:
+    def _ranked(self, ask: Any, narrowed: AnyFilter, top_k: int, per_document: int | None) -> Steps[list[Passage]]:
         if self._namespace is None:
             found: Steps[list[Passage]] = ask(top_k, per_document)
             return found
         wanted, most = check_top_k(top_k), check_per_document(per_document)
-        return self._namespace.ranked(ask, self._holds, top_k=wanted, per_document=most)
+        holds = partial(self._holds, scope=hiding_scope(narrowed, self._scope))
+        return self._namespace.ranked(ask, holds, top_k=wanted, per_document=most)
 
     def search_many(
         self,
@@ -264,7 +266,7 @@ class ScopedVectorStore(OperationStore):
         return (yield from together([self._search(one, top_k, filter, min_score, None) for one in embeddings], limit=8))
 
     def _list_documents(self, filter: AnyFilter | None) -> Steps[list[IndexedDocument]]:
-        if not (yield from self._has_twins()):
+        if not (yield from self._has_twins(filter)):
             listed = yield from self._port.list_documents(self._narrow(filter))
             if self._namespace is None:
                 return listed
@@ -279,7 +281,7 @@ class ScopedVectorStore(OperationStore):
         return [IndexedDocument(key, copy_metadata(first[key][1].metadata, where=key)) for key in sorted(first)]
 
     def _list_document_ids(self, filter: AnyFilter | None) -> Steps[list[str]]:
-        if (yield from self._has_twins()):
+        if (yield from self._has_twins(filter)):
             return [entry.id for entry in (yield from self._list_documents(filter))]
         ids = yield from self._port.list_document_ids(self._narrow(filter))
         return ids if self._namespace is None else sorted({self._namespace.shown(key) for key in ids})
@@ -322,7 +324,7 @@ class ScopedVectorStore(OperationStore):
         }
 
     def _count(self, filter: AnyFilter | None) -> Steps[int]:
-        if not (yield from self._has_twins()):
+        if not (yield from self._has_twins(filter)):
             return (yield from self._port.count(self._narrow(filter)))
         total, merged = 0, self._merged(filter)
         while page := (yield from merged.page()):
@@ -331,7 +333,7 @@ class ScopedVectorStore(OperationStore):
 
     def _facets(self, key: str | Sequence[str], filter: AnyFilter | None, limit: int) -> Steps[Facets]:
         path, most = check_facets(key, limit)
-        if self._port.offers("facets") and not (yield from self._has_twins()):
+        if self._port.offers("facets") and not (yield from self._has_twins(filter)):
             return (yield from self._port.facets(key, filter=self._narrow(filter), limit=limit))
         found: list[Any] = []
         merged = self._merged(filter)
@@ -349,11 +351,12 @@ class ScopedVectorStore(OperationStore):
     def _merged(self, filter: AnyFilter | None) -> _Merged:
         return _Merged(self._store, self._namespace, self._scope, filter)
 
-    def _has_twins(self) -> Steps[bool]:
+    def _has_twins(self, filter: AnyFilter | None) -> Steps[bool]:
         """Say whether a document of the namespace is shown under the same id as another in scope."""
         if self._namespace is None:
             return False
-        ids = yield from self._port.list_document_ids(self._scope)
+        hiding = bound_by(hiding_scope(self._narrow(filter), self._scope), None)
+        ids = yield from self._port.list_document_ids(hiding)
         own = {shown for key in ids if (shown := self._namespace.own(key)) is not None}
         return any(key in own for key in ids if self._namespace.own(key) is None)
 
@@ -386,7 +389,7 @@ class ScopedLexicalVectorStore(LexicalOperations, ScopedVectorStore):
             options = {"top_k": count, "min_score": min_score, "per_document": most, "syntax": syntax}
             return self._port.search_text(query, filter=narrowed, **options)  # type: ignore[arg-type]
 
-        return self._ranked(ask, top_k, per_document)
+        return self._ranked(ask, narrowed, top_k, per_document)
 
     def _search_hybrid(
         self,
@@ -436,11 +439,12 @@ class _Merged:
     """
 
     def __init__(self, store: Any, namespace: Namespace | None, scope: AnyFilter, filter: AnyFilter | None) -> None:
-        narrowed = conjoin(scope, filter)
+        narrowed = bound_by(scope, filter)
         self._namespace = namespace
         self._others = _Side(_source(store, narrowed))
         # What hides is asked of the scope, not of the filter: an id means one record, whether that matches or not.
-        self._own = None if namespace is None else _Side(_source(store, scope))
+        hiding = bound_by(hiding_scope(narrowed, scope), None)
+        self._own = None if namespace is None else _Side(_source(store, hiding))
         self._matches = predicate(compile_filter(narrowed))
 
     def page(self) -> Steps[_Pairs]:
