@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all test-scale lint format typecheck bench bench-quality fuzz soak docs clean
+.PHONY: help demo test test-fast test-all test-scale test-release lint format typecheck bench bench-quality fuzz soak docs clean
 
 help:
 	@echo "make demo           the demo: real documents, four retrievers, two frameworks, offline"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-fast      the tests that need no server"
 	@echo "make test-all       Python 3.10 to 3.13, highest and lowest dependencies, and each extra alone (many minutes)"
 	@echo "make test-scale     many workers: Ray Data and Dask into Postgres and Qdrant"
+	@echo "make test-release   what is uploaded is well formed; the wheel with each extra alone, in fresh environments"
 	@echo "make lint           formatting and lint (make format mends what can be mended)"
 	@echo "make typecheck      mypy, strict, tests included"
 	@echo "make docs           the site in site/, every link and anchor checked"
@@ -67,7 +68,7 @@ test-fast: $(VENV)/.installed-dev
 
 test-all: $(VENV)/.installed-dev
 	@$(BIN)/python scripts/test_versions.py $(ARGS)
-	@$(BIN)/python scripts/test_versions.py --extras
+	@$(PYTEST) -q tests/release/each_extra.py
 
 $(VENV)/.installed-scale: $(VENV)/.installed-dev
 	@echo "Installing Ray and Dask into $(VENV)."
@@ -76,6 +77,9 @@ $(VENV)/.installed-scale: $(VENV)/.installed-dev
 
 test-scale: $(VENV)/.installed-scale
 	@$(PYTEST) -q tests/scale/ingest_with_ray.py
+
+test-release: $(VENV)/.installed-dev
+	@$(PYTEST) -q tests/release/each_extra.py
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --check .

@@ -1,8 +1,7 @@
-"""Test every supported Python with the highest and the lowest dependencies, and each extra alone.
+"""Test every supported Python with the highest and the lowest dependencies.
 
     python scripts/test_versions.py                      # all, in environments below .venv-versions/
     python scripts/test_versions.py --python 3.10 --resolution lowest-direct tests/unit
-    python scripts/test_versions.py --extras             # the built wheel with one extra at a time
 
 Environments are made by `uv`, which is installed beside this Python where it is missing, from the Pythons that are
 installed (PATH and pyenv's folder).
@@ -11,7 +10,6 @@ installed (PATH and pyenv's folder).
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -25,17 +23,6 @@ RESOLUTIONS = ("highest", "lowest-direct")
 TESTS = ("tests/unit", "tests/golden", "tests/contract/test_stores.py")
 # The oldest releases call what newer releases of their own dependencies tell them not to.
 OLD = ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
-
-IMPORTS = {
-    "langchain": "langchain_agora; langchain_agora.AgoraVectorStore; langchain_agora.AgoraRetriever",
-    "langchain-agents": "langchain_agora; langchain_agora.InjectContextMiddleware",
-    "llamaindex": "llamaindex_agora; llamaindex_agora.AgoraVectorStore; llamaindex_agora.AgoraRetriever",
-    "postgres": "agora_core; agora_core.PgVectorStore; agora_core.PgLexicalVectorStore",
-    "qdrant": "agora_core; agora_core.QdrantStore(':memory:', dimension=2).ensure_collection()",
-    "wordllama": "agora_core; agora_core.WordLlamaEmbeddingProvider().embed(['x'])",
-    "stemming": "agora_core; agora_core.KeywordRetriever(tokenizer='english')",
-    "cli": "agora_core.cli",
-}
 
 
 def python_of(version: str) -> str | None:
@@ -74,31 +61,17 @@ def test_version(version: str, resolution: str, tests: list[str]) -> bool | None
     return subprocess.run([*command, *tests], cwd=ROOT, check=False).returncode == 0
 
 
-def test_extra(extra: str) -> bool:
-    """Say whether the wheel works with this extra and nothing else beside it."""
-    uv("build", "--quiet", "--wheel", "--out-dir", str(FOLDER / "wheel"))
-    wheel = max((FOLDER / "wheel").glob("*.whl"), key=lambda path: path.stat().st_mtime)
-    own = environment(f"extra-{extra}", sys.executable, f"agora-retrieval[{extra}] @ {wheel.as_uri()}")
-    imports = "import agora_core; import " + IMPORTS.get(extra, "agora_core")
-    return subprocess.run([own, "-I", "-c", imports], cwd=FOLDER, check=False).returncode == 0
-
-
 def main() -> None:
     """Read the command line, run, and print one line for each environment."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", choices=PYTHONS, help="one version; may be given again")
     parser.add_argument("--resolution", action="append", choices=RESOLUTIONS)
-    parser.add_argument("--extras", action="store_true", help="import the built wheel with each extra alone")
     parser.add_argument("tests", nargs="*", default=list(TESTS))
     options = parser.parse_args()
     results: dict[str, bool | None] = {}
-    if options.extras:
-        extras = importlib.metadata.metadata("agora-retrieval").get_all("Provides-Extra") or []
-        results = {extra: test_extra(extra) for extra in extras}
-    else:
-        for version in options.python or PYTHONS:
-            for resolution in options.resolution or RESOLUTIONS:
-                results[f"{version} {resolution}"] = test_version(version, resolution, options.tests)
+    for version in options.python or PYTHONS:
+        for resolution in options.resolution or RESOLUTIONS:
+            results[f"{version} {resolution}"] = test_version(version, resolution, options.tests)
     for name, passed in results.items():
         print(f"{name:24} {'not installed' if passed is None else 'passed' if passed else 'FAILED'}")
     sys.exit(False in results.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -18,6 +19,7 @@ from agora_core import (
     Health,
     IngestDocument,
     MemoryVectorStore,
+    RetrieverLegError,
     WordLlamaEmbeddingProvider,
     read_files,
     retrievers,
@@ -26,6 +28,7 @@ from agora_core import (
 
 DIMENSION: Final = 256
 FAILED: Final = 1
+SHOWN: Final = 300
 STORE_HELP: Final = "a file (kept in memory), postgresql://..., or the http address of a Qdrant server"
 
 
@@ -43,10 +46,16 @@ def main() -> None:
 @click.option("--dry-run", is_flag=True, help="report what would be done, and do nothing")
 @click.option("--json", "as_json", is_flag=True, help="print JSON for programs")
 def sync(folder: Path, place: str, table: str, label: str | None, dry_run: bool, as_json: bool) -> None:
-    """Make a store hold the files of FOLDER and no others, at the cost of what changed."""
+    """Keep a store equal to FOLDER.
+
+    It holds the files of the folder afterwards and no others, at the cost of what changed.
+    """
     skipped: dict[str, str] = {}
     documents = _documents(folder, label, skipped)
-    with _told(), _opened(place, table) as store:
+    with _told(), _opened(place, table, prepare=not dry_run) as store:
+        if dry_run and not (health := store.check()).ok:
+            click.echo(f"planned as for an empty store: {health.detail}", err=True)
+            store = MemoryVectorStore(dimension=DIMENSION)
         report = sync_documents(
             documents,
             embedder=WordLlamaEmbeddingProvider(dimensions=DIMENSION),
@@ -86,7 +95,10 @@ def ask(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Answer QUESTION from SOURCE: a folder, which is read now, or a store that `agora sync` filled."""
+    """Find what answers QUESTION.
+
+    SOURCE is a folder, which is read now, or a store that `agora sync` filled.
+    """
     options: dict[str, Any] = {"top_k": top_k, **({} if bound is None else {"filter": _filter(bound)})}
     embedder = WordLlamaEmbeddingProvider(dimensions=DIMENSION)
     with _told(), contextlib.ExitStack() as stack:
@@ -95,9 +107,8 @@ def ask(
             documents = _documents(Path(source), label, {})
             sync_documents(documents, embedder=embedder, store=store, chunker=FileChunker(), allow_empty=True)
         else:
-            if "://" not in source and not Path(source).exists():
-                raise click.BadParameter(f"{source!r} does not exist", param_hint="SOURCE")
-            store = stack.enter_context(_opened(source, table))
+            _check_exists(source, "SOURCE")
+            store = stack.enter_context(_opened(source, table, prepare=False))
         hybrid = retrievers.memory(embedder, store=store, full_text={}) if _is_memory(store) else _over(store, embedder)
         if explain and not as_json:
             click.echo(str(hybrid.explain(question, **options)))
@@ -108,7 +119,7 @@ def ask(
         return
     for place, one in enumerate(passages, 1):
         click.echo(click.style(f"[{place}] {one.source or one.id}", bold=True) + f"  {one.score:.3f}")
-        click.echo("    " + " ".join(one.text.split())[:300])
+        click.echo(_shown(one.text))
     if not passages:
         click.echo("nothing found", err=True)
 
@@ -118,7 +129,11 @@ def ask(
 @click.option("--table", default="agora_files", show_default=True, help="the table, or the collection")
 @click.option("--json", "as_json", is_flag=True, help="print JSON for programs")
 def check(store: str, table: str, as_json: bool) -> None:
-    """Say whether STORE answers and is as it should be; exit with 1 where it is not."""
+    """Say whether STORE answers.
+
+    And whether it is as it should be; the exit code is 1 where it is not.
+    """
+    _check_exists(store, "STORE")
     with _told(), _opened(store, table, prepare=False) as opened:
         health: Health = opened.check()
     if as_json:
@@ -141,6 +156,13 @@ def _documents(folder: Path, label: str | None, skipped: dict[str, str]) -> Iter
         return {key: parts[int(level) - 1]} if label is not None and len(parts) >= int(level) else {}
 
     return read_files(folder, metadata=metadata, on_skip=lambda path, reason: skipped.update({str(path): reason}))
+
+
+def _shown(text: str) -> str:
+    words = " ".join(text.split())
+    short = words if len(words) <= SHOWN else words[:SHOWN].rpartition(" ")[0] + " …"
+    width = min(shutil.get_terminal_size().columns, 100)
+    return click.wrap_text(short, width, initial_indent="    ", subsequent_indent="    ")
 
 
 def _filter(text: str) -> Any:
@@ -171,10 +193,13 @@ def _opened(place: str, table: str, *, prepare: bool = True) -> Iterator[Any]:
             yield qdrant
     elif Path(place).exists():
         yield MemoryVectorStore.load(place)
-    elif prepare:
-        yield MemoryVectorStore(dimension=DIMENSION)
     else:
-        raise click.BadParameter(f"{place!r} does not exist", param_hint="STORE")
+        yield MemoryVectorStore(dimension=DIMENSION)
+
+
+def _check_exists(place: str, argument: str) -> None:
+    if "://" not in place and not Path(place).exists():
+        raise click.BadParameter(f"{place!r} does not exist", param_hint=argument)
 
 
 def _is_memory(store: Any) -> bool:
@@ -197,8 +222,9 @@ def _has_progress() -> bool:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Tell an error of the library in one line, and exit with 1."""
+    """Tell an error of the library or of a file in one line, and exit with 1."""
     try:
         yield
-    except AgoraError as error:
-        raise click.ClickException(str(error)) from error
+    except (AgoraError, OSError) as error:
+        cause = (error.__cause__ if isinstance(error, RetrieverLegError) else None) or error
+        raise click.ClickException(str(cause)) from error

@@ -39,6 +39,10 @@ def test_sync_ask_check(folder: Path, tmp_path: Path, kind: str, request: pytest
     common = ("--table", table)
     planned = agora("sync", str(folder), "--store", place, "--label", "team=1", "--dry-run", *common)
     assert planned.exit_code == 0, planned.output
+    if kind == "postgres":  # asking and planning make nothing
+        assert "planned as for an empty store: the table" in planned.output
+        early = agora("ask", place, "leave", *common)
+        assert (early.exit_code, "does not exist" in early.output) == (1, True), early.output
     done = agora("sync", str(folder), "--store", place, "--label", "team=1", *common)
     assert done.exit_code == 0, done.output
     assert "embedded          2  board/pay.md, hr/leave.md" in done.output
@@ -72,6 +76,9 @@ def test_a_folder_is_asked_without_a_store(folder: Path) -> None:
         (("sync", ".", "--store", "x", "--label", "team"), 2, "write KEY=LEVEL"),
         (("check", "postgresql://nobody@127.0.0.1:1/none"), 1, "not ok"),
         (("check", "nowhere"), 2, "does not exist"),
+        (("check", "."), 1, "Error: [Errno 21] Is a directory: '.'"),
+        (("check", "a.txt"), 1, "Error: path 'a.txt' is no saved memory store"),
+        (("sync", ".", "--store", "."), 1, "Error: [Errno 21] Is a directory: '.'"),
     ],
 )
 def test_what_cannot_be_done_says_why(
