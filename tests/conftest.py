@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +15,12 @@ pytest.register_assert_rewrite("agora_core.testing.contract", "tests.contract.op
 from tests.fix_postgres import fresh_name, pg_conninfo  # noqa: E402
 
 __all__ = ["fresh_name", "pg_conninfo"]
+
+
+def pytest_configure() -> None:
+    """End a terminated run as an interrupted one ends, with its servers."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 import shutil
 import tempfile
@@ -37,12 +38,13 @@ def pg_conninfo() -> Iterator[str]:
     # Not pytest's own temporary folder: as root the server runs as another user, who must be let in,
     # and the path of a socket may not be longer than about 100 characters.
     folder = Path(tempfile.mkdtemp(prefix="agora-pg-"))
+    # An interrupted worker process leaves its fixtures as they are; the folder goes when the process ends.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     server = start_embedded_server(folder)
     try:
         yield server.get_uri()
     finally:
         server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
