@@ -7,17 +7,21 @@ from random import Random
 from typing import Any
 
 import pytest
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
+import llamaindex_agora as li
 from agora_core import (
     IngestDocument,
     KeywordRetriever,
     MemoryLexicalVectorStore,
+    MemoryVectorStore,
     ScopeViolationError,
     ingest_documents,
     sync_documents,
     sync_permissions,
 )
 from agora_core.retrievers.scoped import seen_from
+from agora_core.stores.run_scope import RunScopedStore
 from agora_core.testing import FakeEmbeddingProvider
 from tests.contract.test_walls import STACKS, Layers, Wrapper, views
 
@@ -87,6 +91,38 @@ def test_an_index_beside_a_store_finds_what_the_store_finds(seed: int) -> None:
         keyword.rebuild(store)
         again = [(p.id, round_(p.score)) for p in keyword.retrieve("heat", top_k=100)]
         assert again == [(p.id, round_(p.score)) for p in store.search_text("heat", top_k=100)]
+
+
+def test_a_scope_of_the_run_bounds_what_is_kept_beside_the_store() -> None:
+    """Kind: a type test that fails open; the bound is decided by who asks, at each call."""
+    store, keyword, who = MemoryVectorStore("cosine", 8), KeywordRetriever(), {"tenant": "b"}
+    bounded: Any = RunScopedStore(store, lambda: {"tenant": who["tenant"]}, on_write="stamp")
+    both: dict[str, Any] = {"store": bounded, "keyword": keyword}
+    nodes = li.AgoraVectorStore(store=bounded, keyword=keyword)
+    modes = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.HYBRID)
+
+    def found() -> list[list[str] | None]:
+        vector = list(EMBEDDER.embed(["heat"])[0])
+        return [
+            nodes.query(VectorStoreQuery(query_embedding=vector, query_str="heat", similarity_top_k=9, mode=mode)).ids
+            for mode in modes
+        ]
+
+    ingest_documents([IngestDocument("shared", "heat of b")], embedder=EMBEDDER, **both)
+    assert keyword.backed_by is None
+    assert found() == [["shared#0"]] * 2
+    who["tenant"] = "a"
+    ingest_documents([IngestDocument("shared", ""), IngestDocument("own", "heat of a")], embedder=EMBEDDER, **both)
+    sync_documents([IngestDocument("own", "heat of a")], embedder=EMBEDDER, **both)
+    assert found() == [["own#0"]] * 2
+    assert {p.id: p.metadata for p in keyword.retrieve("heat")} == {
+        "shared#0": {"tenant": "b"},
+        "own#0": {"tenant": "a"},
+    }
+    del who["tenant"]
+    for call in (found, lambda: ingest_documents([IngestDocument("shared", "")], embedder=EMBEDDER, **both)):
+        with pytest.raises(KeyError):
+            call()
 
 
 def round_(score: float) -> float:
