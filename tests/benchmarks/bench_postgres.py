@@ -20,6 +20,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from psycopg import sql
+from psycopg_pool import ConnectionPool
 
 from agora_core import PgLexicalVectorStore, PgVectorStore
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, copy_rows, one_vector
@@ -187,7 +189,7 @@ def ingest(bench: Bench) -> None:
         f"{rate:,.0f} rows/s",
         f"COPY into the same table {statistics.median(same):,.0f}",
         ratio(fresh, same),
-        "≥ 0.9",
+        "≥ 0.95",
     )
     bench.report(
         "",
@@ -205,9 +207,10 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
     columns = "id, text, source, metadata, 1 - (embedding <=> %(q)s::vector) AS score"
     table = sql.Identifier(store.table).as_string(None)
 
+    plain_text = f"SELECT {columns} FROM {table} ORDER BY embedding <=> %(q)s::vector LIMIT {TOP_K}"
+
     def plain(n: int) -> Any:
-        query = f"SELECT {columns} FROM {table} ORDER BY embedding <=> %(q)s::vector LIMIT {TOP_K}"
-        return bench.bare.execute(query, {"q": bench.queries[n % 64]}).fetchall()
+        return bench.bare.execute(plain_text, {"q": bench.queries[n % 64]}).fetchall()
 
     def ours(n: int) -> Any:
         return store.search(bench.corpus.queries[n % 64], top_k=TOP_K)
@@ -219,8 +222,13 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
         f"{p50:.2f} ms (p95 {p95:.2f})",
         f"psycopg {other:.2f}",
         ratio,
-        "≤ 1.2",
     )
+    bench.bare.execute("SET hnsw.ef_search = 100")
+    right = recall([[row[0] for row in plain(n)] for n in range(64)], bench.truth(None))
+    _, _, other, ratio = compared(ours, plain)
+    bench.report("", "", f"psycopg with ef_search = 100, recall {right:.3f}, {other:.2f}", ratio, "≤ 1.15")
+    throughput(bench, ours, lambda connection, n: connection.execute(plain_text, {"q": bench.queries[n % 64]}))
+    bench.bare.execute("RESET hnsw.ef_search")
     for share in SHARES:
         tokens = tokens_of(share)
         wanted = [token for name in tokens for token in (f"=8:audiences{name}", f"[8:audiences{name}")]
@@ -252,8 +260,10 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
         )
         bench.bare.execute("SET hnsw.iterative_scan = strict_order")
         _, _, other, ratio = compared(filtered, partial(run, query=bare_walk), 4)
+        right = recall([[row[0] for row in run(n, bare_walk)] for n in range(16)], bench.truth(tokens)[:16])
         bench.bare.execute("RESET hnsw.iterative_scan")
-        bench.report("", "", f"iterative HNSW {other:.2f}", ratio, "≤ 0.2" if share == "1" else "")
+        target = {"50": "≤ 1.2", "10": "≤ 1.2", "1": "≤ 0.2"}.get(share, "")
+        bench.report("", "", f"iterative HNSW {other:.2f}, recall {right:.3f}", ratio, target)
     for name, floor in (("all", -1.0), ("half", None), ("none", 1.1)):
         half = store.search(bench.corpus.queries[0], top_k=TOP_K)[TOP_K // 2].score if floor is None else floor
 
@@ -262,6 +272,46 @@ def searches(bench: Bench, store: PgLexicalVectorStore) -> None:
 
         _, _, _, ratio = compared(floored, ours)
         bench.report(f"search with a floor that {name} pass", "", "without it", ratio, "≤ 1.1")
+
+
+def throughput(bench: Bench, ours: Callable[[int], Any], raw: Callable[[Any, int], Any]) -> None:
+    """Sixteen threads, each with a queue of searches, against the same statement over a pool of psycopg's own."""
+
+    def seconds(call: Callable[[int], Any]) -> float:
+        with ThreadPoolExecutor(16) as threads:
+            return timed(lambda: list(threads.map(call, range(320))))
+
+    def configure(connection: Any) -> None:
+        connection.autocommit = True
+        connection.prepare_threshold = None
+        teach(connection)
+        connection.execute("SET hnsw.ef_search = 100")
+
+    with ConnectionPool(bench.conninfo, min_size=10, max_size=10, configure=configure) as pool:
+        pool.wait()
+
+        def pooled(n: int) -> Any:
+            with pool.connection() as connection:
+                return raw(connection, n).fetchall()
+
+        rounds = [(seconds(ours), seconds(pooled)) for _ in range(ROUNDS)]
+    rate = 320 / min(mine for mine, _ in rounds)
+    other = 320 / min(theirs for _, theirs in rounds)
+    ratio = statistics.median(theirs / mine for mine, theirs in rounds)
+    bench.report(
+        "16 threads, no filter", f"{rate:,.0f}/s", f"psycopg's pool, ef_search = 100, {other:,.0f}", ratio, "≥ 0.95"
+    )
+
+
+def facets(bench: Bench, store: PgLexicalVectorStore) -> None:
+    """Counts of a list's members, against reading the metadata of all rows."""
+    reading = sql.SQL("SELECT count(metadata) FROM {}").format(sql.Identifier(store.table))
+
+    def read(n: int) -> Any:
+        return bench.bare.execute(reading).fetchall()
+
+    p50, p95, other, ratio = compared(lambda n: store.facets("audience"), read, 4)
+    bench.report("facets of lists", f"{p50:.0f} ms (p95 {p95:.0f})", f"reading the metadata {other:.0f}", ratio)
 
 
 def hybrid(bench: Bench, store: PgLexicalVectorStore) -> None:
@@ -403,6 +453,7 @@ def main() -> None:
             bench.report("build_index", f"{timed(lambda: store.build_index(memory_mb=1_000)):.1f} s")
             bench.bare.execute("VACUUM ANALYZE bench")
             searches(bench, store)
+            facets(bench, store)
             hybrid(bench, store)
         if not options.no_peers:
             peers(bench, options.peer_rows)

@@ -11,12 +11,12 @@ import pytest
 from agora_core import PgLexicalVectorStore, field
 from agora_core.filters import compile_filter
 from agora_core.steps import Steps
-from agora_core.stores.postgres import search, statements, text_search
+from agora_core.stores.postgres import loading, patching, search, statements, text_search
 from agora_core.stores.postgres.connections import Operation
 from agora_core.stores.postgres.rows import Vector, one_vector
 from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.statements import Target
-from agora_core.stores.postgres.text_query import parse_text_query
+from agora_core.stores.postgres.text_search import parse_text_query
 from agora_core.validation import prepare_embedding
 from tests.integration.postgres.conftest import BIG, BIG_DIMENSION
 
@@ -88,8 +88,8 @@ def test_removal_and_patches_find_a_document_by_its_index(plan: Any, target: Tar
     for statement in (
         statements.remove_documents(target, ["d7"], None),
         statements.remove_documents(target, ["d7", "d8"], ONE_PERCENT),
-        statements.update_metadata(target, "d7", {"a": 1}, None),
-        statements.update_metadata(target, "d7", {"a": None}, ONE_PERCENT),
+        patching.update_metadata(target, "d7", {"a": 1}, None),
+        patching.update_metadata(target, "d7", {"a": None}, ONE_PERCENT),
     ):
         found = plan(statement)
         assert "big_table_document_id_idx" in found["indexes"]
@@ -114,7 +114,7 @@ def test_reads_by_id_use_the_primary_key(plan: Any, target: Target) -> None:
         statements.get(target, ["d1#0", "d2#0"], None),
         statements.delete(target, ["d1#0"], ONE_PERCENT),
         statements.scan_page(target, None, "d7", 500),
-        statements.any_known(target, ["d1#0", "nothing"]),
+        loading.any_known(target, ["d1#0", "nothing"]),
         search.first_by_id(target, None, 10),
     ):
         found = plan(statement)

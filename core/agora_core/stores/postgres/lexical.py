@@ -27,8 +27,7 @@ from agora_core.stores.postgres.statements import Target
 from agora_core.stores.postgres.store import PgVectorStore
 from agora_core.stores.postgres.text.index import TextIndex
 from agora_core.stores.postgres.text.schema import create as create_text_index
-from agora_core.stores.postgres.text_query import TextQuery, parse_text_query
-from agora_core.stores.postgres.text_search import RANKINGS, Ranking
+from agora_core.stores.postgres.text_search import RANKINGS, Ranking, TextQuery, parse_text_query
 from agora_core.validation import check_min_score, check_top_k, prepare_embedding
 
 

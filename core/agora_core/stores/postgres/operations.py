@@ -19,7 +19,7 @@ from agora_core.stores.facets import Facets, check_facets, facet_text, most_freq
 from agora_core.stores.fingerprints import Fingerprint, Patched
 from agora_core.stores.operations import OperationStore
 from agora_core.stores.per_document import check_per_document, grow
-from agora_core.stores.postgres import loading, search, statements
+from agora_core.stores.postgres import loading, patching, search, statements
 from agora_core.stores.postgres.catalog import Catalog, catalog_statement, check_table, read_catalog
 from agora_core.stores.postgres.connections import Operation
 from agora_core.stores.postgres.dense import DenseSearch, Selectivity
@@ -309,7 +309,7 @@ class PgOperations(OperationStore):
                 return {}
             target = yield from self._known_target()
             yield statements.lock_documents(target, list(effective))
-            answer = yield statements.patch_documents(target, effective, bound)
+            answer = yield patching.patch_documents(target, effective, bound)
             if any(row[2] for row in answer.rows):
                 self._selectivity.forget()
             return {row[0]: Patched(int(row[1]), int(row[2]), bool(row[3])) for row in answer.rows}
@@ -419,7 +419,7 @@ class PgOperations(OperationStore):
                 return 0
             target = yield from self._known_target()
             yield statements.lock_documents(target, [document])
-            answer = yield statements.update_metadata(target, document, effective, bound)
+            answer = yield patching.update_metadata(target, document, effective, bound)
             if not all(row[0] for row in answer.rows):
                 raise ScopeViolationError(
                     f"the patch would move a chunk of document {document!r} out of the scope; nothing was written"

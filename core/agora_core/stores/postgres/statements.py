@@ -9,24 +9,20 @@ from __future__ import annotations
 import functools
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from psycopg import sql
 
 from agora_core.filters import Expression
-from agora_core.metadata import MetadataPatch
-from agora_core.records import JSON
 from agora_core.stores.postgres.catalog import Catalog
 from agora_core.stores.postgres.conditions import ALWAYS, LONG, LONGEST, Condition, compile_condition
 from agora_core.stores.postgres.layout import Layout
-from agora_core.stores.postgres.rows import key_order, to_json_text
 from agora_core.stores.postgres.schema import document_id_of_sql
 from agora_core.stores.postgres.session import Statement
 from agora_core.stores.postgres.tokens import value_token
 
-_STAGE: Final = sql.Identifier("pg_temp", "agora_stage")
 _ADVISORY_BUCKETS: Final = 256
 
 
@@ -294,7 +290,7 @@ def delete(target: Target, ids: Sequence[str], within: Expression | None) -> Sta
 def remove_documents(target: Target, document_ids: Sequence[str], within: Expression | None) -> Statement:
     """Delete the chunks of documents."""
     bound = target.condition(within)
-    locked = _locked(target, sql.SQL("{} = ANY (%(documents)s::text[])").format(target.document_id), bound)
+    locked = locked_rows(target, sql.SQL("{} = ANY (%(documents)s::text[])").format(target.document_id), bound)
     return rendered(
         sql.SQL("{} DELETE FROM {} AS t USING locked WHERE {} = locked.key").format(
             locked, target.table, target.column(target.layout.columns.id)
@@ -304,7 +300,7 @@ def remove_documents(target: Target, document_ids: Sequence[str], within: Expres
     )
 
 
-def _locked(target: Target, documents: sql.Composable, bound: Condition) -> sql.Composable:
+def locked_rows(target: Target, documents: sql.Composable, bound: Condition) -> sql.Composable:
     """Lock a document's rows in the order of ids, as upserts do; in that of an index both could wait in a ring."""
     return sql.SQL(
         "WITH locked AS MATERIALIZED (SELECT {key} AS key FROM {table} AS t WHERE {documents} AND {bound} "
@@ -337,112 +333,6 @@ def remove_where(target: Target, filter: Expression) -> Statement:
 # Writing.
 
 
-def written_columns(target: Target) -> dict[str, str]:
-    """Return which columns a write fills, in their order: what of a record each holds, and its name."""
-    columns = target.layout.columns
-    names = {
-        "id": columns.id,
-        "text": columns.text,
-        "source": columns.source,
-        "metadata": columns.metadata,
-        "embedding": columns.embedding,
-        "context": target.catalog.context,
-        "key_order": target.catalog.key_order,
-    }
-    return {part: name for part, name in names.items() if name is not None}
-
-
-def _names(target: Target) -> sql.Composable:
-    return sql.SQL(", ").join(map(sql.Identifier, written_columns(target).values()))
-
-
-def _types(target: Target) -> dict[str, sql.Composable]:
-    special = {"metadata": sql.SQL("jsonb"), "key_order": sql.SQL("jsonb"), "embedding": target.layout.vector_type}
-    return {part: special.get(part, sql.SQL("text")) for part in written_columns(target)}
-
-
-def _on_conflict(target: Target, within: Condition) -> sql.Composable:
-    """Replace the record of the same id. Where that lies outside the bound nothing is written, and the count tells."""
-    columns = target.layout.columns
-    assignments = sql.SQL(", ").join(
-        sql.SQL("{name} = excluded.{name}").format(name=sql.Identifier(name))
-        for name in written_columns(target).values()
-        if name != columns.id
-    )
-    where = sql.SQL("") if within is ALWAYS else sql.SQL(" WHERE {}").format(within.strict)
-    return sql.SQL("ON CONFLICT ({}) DO UPDATE SET {}{}").format(sql.Identifier(columns.id), assignments, where)
-
-
-def insert_rows(target: Target, rows: Sequence[Sequence[Any]], within: Expression | None) -> Statement:
-    """Upsert a few rows, of the values that `written_columns` names, in one statement."""
-    bound, types = target.condition(within), _types(target)
-    parameters: dict[str, Any] = {}
-    lines = []
-    for number, row in enumerate(rows):
-        names = [f"{part}{number}" for part in types]
-        parameters.update(zip(names, row, strict=True))
-        values = map(sql.SQL("{}::{}").format, map(sql.Placeholder, names), types.values())
-        lines.append(sql.SQL("({})").format(sql.SQL(", ").join(values)))
-    return rendered(
-        sql.SQL("INSERT INTO {} AS t ({}) VALUES {} {}").format(
-            target.table,
-            _names(target),
-            sql.SQL(", ").join(lines),
-            _on_conflict(target, bound),
-        ),
-        bound.parameters,
-        parameters,
-    )
-
-
-def any_known(target: Target, ids: Sequence[str]) -> Statement:
-    """Whether any of these ids is there already."""
-    return rendered(
-        sql.SQL("SELECT EXISTS (SELECT FROM {} AS t WHERE {} = ANY (%(ids)s::text[]))").format(
-            target.table, target.column(target.layout.columns.id)
-        ),
-        {"ids": list(ids)},
-    )
-
-
-def copy_table(target: Target) -> str:
-    """Return the COPY straight into the table."""
-    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(target.table, _names(target)).as_string(None)
-
-
-def create_stage(target: Target) -> Statement:
-    """Make the temporary table that records are merged from; it goes with the transaction, if not before."""
-    names = map(sql.Identifier, written_columns(target).values())
-    columns = map(sql.SQL("{} {}").format, names, _types(target).values())
-    return rendered(sql.SQL("CREATE TABLE {} ({}) ON COMMIT DROP").format(_STAGE, sql.SQL(", ").join(columns)))
-
-
-def copy_stage(target: Target) -> str:
-    """Return the COPY that fills the stage."""
-    return sql.SQL("COPY {} ({}) FROM STDIN WITH (FORMAT BINARY)").format(_STAGE, _names(target)).as_string(None)
-
-
-def merge_stage(target: Target, within: Expression | None) -> Statement:
-    """Upsert what was copied, in the order it was copied in, which is that of ids."""
-    bound = target.condition(within)
-    return rendered(
-        sql.SQL("INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM {stage} {on_conflict}").format(
-            table=target.table, columns=_names(target), stage=_STAGE, on_conflict=_on_conflict(target, bound)
-        ),
-        bound.parameters,
-    )
-
-
-def empty_stage() -> Statement:
-    """Empty the stage for the next batch."""
-    return rendered(sql.SQL("TRUNCATE {}").format(_STAGE))
-
-
-def drop_stage() -> Statement:
-    """Drop the stage."""
-    return rendered(sql.SQL("DROP TABLE {}").format(_STAGE))
-
-
 def lock_documents(target: Target, document_ids: Iterable[str]) -> Statement:
     """Let writers of the same documents wait for each other, until the transaction ends.
 
@@ -454,38 +344,6 @@ def lock_documents(target: Target, document_ids: Iterable[str]) -> Statement:
         "SELECT pg_advisory_xact_lock(%(table)s::int, bucket) FROM unnest(%(buckets)s::int[]) AS bucket",
         # The oid as a signed int, for the lock takes two of those.
         {"table": ((target.catalog.table or 0) + 2**31) % 2**32 - 2**31, "buckets": buckets},
-    )
-
-
-def update_metadata(target: Target, document_id: str, effective: MetadataPatch, within: Expression | None) -> Statement:
-    """Patch a document's chunks, merged by the database; a row for each says whether it stays within the bound."""
-    columns = target.layout.columns
-    changes: dict[str, JSON] = {key: value for key, value in effective.items() if value is not None}
-    before = target.condition(within, "b")
-    after = target.condition(within, "a")
-    metadata = target.column(columns.metadata)
-    return rendered(
-        sql.SQL(
-            "{locked} UPDATE {table} AS t SET {name} = "
-            "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || %(changes)s::jsonb) "
-            "- %(removed)s::text[]{order} FROM locked WHERE {key} = locked.key RETURNING {after}"
-        ).format(
-            order=_patched_order(target, sql.SQL("%(added)s::jsonb"), sql.SQL("%(removed)s::text[]")),
-            locked=_locked(target, sql.SQL("{} = %(document)s::text").format(target.document_id), before),
-            table=target.table,
-            name=sql.Identifier(columns.metadata),
-            metadata=metadata,
-            key=target.column(columns.id),
-            after=after.strict,
-        ),
-        before.parameters,
-        after.parameters,
-        {
-            "changes": to_json_text(changes),
-            **({} if target.catalog.key_order is None else {"added": to_json_text(_order_of(changes))}),
-            "removed": [key for key, value in effective.items() if value is None],
-            "document": document_id,
-        },
     )
 
 
@@ -519,61 +377,6 @@ def fingerprints(target: Target, document_ids: Sequence[str], within: Expression
     )
 
 
-def patch_documents(target: Target, patches: Mapping[str, Mapping[str, JSON]], within: Expression | None) -> Statement:
-    """Patch the chunks of many documents: id, how many chunks there are, how many changed, and whether one may not."""
-    columns = target.layout.columns
-    before = target.condition(within, "b")
-    after = _judged_alone(within)
-    metadata = target.column(columns.metadata)
-    changes = [{key: value for key, value in patch.items() if value is not None} for patch in patches.values()]
-    return rendered(
-        sql.SQL(
-            "WITH given AS MATERIALIZED (SELECT g.document, g.changes, g.added, "
-            "ARRAY(SELECT jsonb_array_elements_text(g.removed)) AS removed FROM unnest(%(documents)s::text[], "
-            "%(changes)s::jsonb[], %(added)s::jsonb[], %(removed)s::jsonb[]) "
-            "AS g (document, changes, added, removed)), "
-            "found AS MATERIALIZED (SELECT {key} AS key, g.document, g.added, g.removed, {metadata} AS old, "
-            "((CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) || g.changes) "
-            "- g.removed AS new "
-            "FROM given AS g JOIN {table} AS t ON {document} = g.document WHERE {before} ORDER BY {id} "
-            "FOR UPDATE OF t), "
-            "judged AS MATERIALIZED (SELECT document, bool_and({allowed}) AS allowed FROM found GROUP BY document), "
-            "done AS (UPDATE {table} AS t SET {name} = found.new{order} FROM found JOIN judged USING (document) "
-            "WHERE {key} = found.key AND judged.allowed "
-            "AND found.new IS DISTINCT FROM coalesce(nullif(found.old, 'null'), '{{}}') RETURNING found.document) "
-            "SELECT document, count(*), (SELECT count(*) FROM done WHERE done.document = found.document), "
-            "NOT bool_and(judged.allowed) FROM found JOIN judged USING (document) GROUP BY document"
-        ).format(
-            key=target.column(columns.id),
-            metadata=metadata,
-            table=target.table,
-            document=target.document_id,
-            before=before.clause,
-            id=target.id,
-            name=sql.Identifier(columns.metadata),
-            order=_patched_order(target, sql.SQL("found.added"), sql.SQL("found.removed")),
-            allowed=after.strict,
-        ),
-        before.parameters,
-        after.parameters,
-        {
-            "documents": list(patches),
-            "changes": [to_json_text(one) for one in changes],
-            "added": [to_json_text(_order_of(one)) for one in changes],
-            "removed": [
-                to_json_text([key for key, value in patch.items() if value is None]) for patch in patches.values()
-            ],
-        },
-    )
-
-
-def _judged_alone(within: Expression | None) -> Condition:
-    """The bound on a column `new`, which has no tokens beside it."""
-    if within is None:
-        return ALWAYS
-    return compile_condition(within, metadata=sql.SQL("new"), tokens=None, containment=False, prefix="a")
-
-
 _MODEL_MARK: Final = "agora embedding model: "
 
 
@@ -597,33 +400,4 @@ def keep_model(target: Target, name: str) -> Statement:
         sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
             target.layout.name, sql.Identifier(target.layout.columns.embedding), sql.Literal(_MODEL_MARK + name)
         )
-    )
-
-
-def _order_of(changes: Mapping[str, JSON]) -> list[Any]:
-    """Return each key of a patch, with the order inside its value where that is not jsonb's."""
-    inside = {key: key_order(value) for key, value in changes.items()}
-    return [key if order is None else [key, order] for key, order in inside.items()]
-
-
-def _patched_order(target: Target, added: sql.Composable, removed: sql.Composable) -> sql.Composable:
-    """Return the assignment that keeps the order of keys through a patch: what is there keeps its place."""
-    if target.catalog.key_order is None:
-        return sql.SQL("")
-    return sql.SQL(
-        ", {name} = ("
-        "WITH old AS (SELECT item, place, coalesce(item ->> 0, item #>> '{{}}') AS key "
-        "FROM jsonb_array_elements(coalesce({column}, (SELECT jsonb_agg(to_jsonb(key)) FROM jsonb_object_keys("
-        "CASE jsonb_typeof({metadata}) WHEN 'object' THEN {metadata} ELSE '{{}}' END) AS key), '[]')) "
-        "WITH ORDINALITY AS items (item, place)), "
-        "new AS (SELECT item, place, coalesce(item ->> 0, item #>> '{{}}') AS key "
-        "FROM jsonb_array_elements({added}) WITH ORDINALITY AS items (item, place)) "
-        "SELECT coalesce(jsonb_agg(coalesce(new.item, old.item) ORDER BY old.place, new.place), '[]') "
-        "FROM old FULL JOIN new USING (key) WHERE NOT (key = ANY ({removed})))"
-    ).format(
-        added=added,
-        removed=removed,
-        name=sql.Identifier(target.catalog.key_order),
-        column=target.column(target.catalog.key_order),
-        metadata=target.column(target.layout.columns.metadata),
     )

@@ -11,9 +11,9 @@ from agora_core.stores.postgres.connections import Connections, Operation, Sourc
 from agora_core.stores.postgres.dense import Selectivity
 from agora_core.stores.postgres.embedded import EmbeddedServer
 from agora_core.stores.postgres.layout import METRICS, IndexKind, Layout, Metric, PgVectorColumns, Storage
+from agora_core.stores.postgres.maintenance import check_swap, swap
 from agora_core.stores.postgres.row_security import PgRowSecurity
 from agora_core.stores.postgres.search import LARGEST_EF
-from agora_core.stores.postgres.swapping import check_swap, swap
 from agora_core.validation import check_dimension, check_top_k
 
 StoreT = TypeVar("StoreT", bound="PgVectorStore")

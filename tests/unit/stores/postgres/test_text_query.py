@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agora_core.errors import InvalidArgumentError
-from agora_core.stores.postgres.text_query import parse_text_query, without_stop_words
+from agora_core.stores.postgres.text_search import parse_text_query, without_stop_words
 
 
 @pytest.mark.parametrize(
