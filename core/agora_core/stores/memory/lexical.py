@@ -34,6 +34,7 @@ from agora_core.stores.operations import LexicalOperations, Syntax
 from agora_core.stores.per_document import check_per_document, places_per_document, prepare_hybrid
 from agora_core.validation import RecordBatch, check_min_score, check_top_k, prepare_embedding
 
+_FIRST_GROUPED = 3
 _REMEMBERED = 64
 # Texts that show, beside a probe, whether a tokenizer gives the terms that are saved; no fewer than are looked at.
 _PROBED = 64
@@ -183,7 +184,8 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
         bound = None if filter is None else scope_of(filter)
         scope = None if bound is None else self._selected(compile_filter(bound))
         selection = None if filter is None else self._selected(filter)
-        asked = top_k if most is None else top_k * GROUPED
+        # A short list first: past the best few, texts can no longer be passed over unread.
+        asked = top_k if most is None else top_k * _FIRST_GROUPED
         while True:
             found = self._text.search(query, asked, floor, selection, scope, self._indexed_text)
             # Only the id decides between equal scores, so the row is never compared.
