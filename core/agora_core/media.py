@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agora_core.calling import acall, acall_function, call, call_function
+from agora_core.calling import acall_function, call_function
 from agora_core.chunking import BLANKS
 from agora_core.errors import InvalidArgumentError
 from agora_core.files.content_types import detected_content_type, normalized_content_type
@@ -15,9 +15,12 @@ from agora_core.files.parts import TOO_LARGE, FilePart, UnreadableFileError, che
 from agora_core.files.reading import DEFAULT_MAX_BYTES
 from agora_core.files.registry import GivenReaders, Readers
 from agora_core.ingestion import aingest_documents, ingest_documents
+from agora_core.ingestion_plan import KeywordPort
 from agora_core.protocols import EmbeddingProvider, VectorStore
 from agora_core.records import IngestDocument
 from agora_core.steps import Steps, arun, ask, run
+from agora_core.stores.ports import StorePort
+from agora_core.stores.run_scope import abound_store, bound_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ class MediaIngestion:
         return await arun(self._ingesting(ref))
 
     def remove(self, media_id: str) -> None:
-        """Remove what was indexed of an upload, from the keyword index too."""
+        """Remove what was indexed of an upload, from the keyword index too, within what bounds the store."""
         run(self._removing(media_id))
 
     async def aremove(self, media_id: str) -> None:
@@ -231,9 +234,12 @@ class MediaIngestion:
         return (yield from ask(ingest_documents, aingest_documents, [document], **options))
 
     def _removing(self, media_id: str) -> Steps[None]:
-        yield from ask(call, acall, self._store, "remove", media_id)
-        if self._keyword is not None:
-            yield from ask(call, acall, self._keyword, "remove_document", media_id)
+        # Decided once for both, where who asks decides what bounds the store.
+        store = StorePort((yield from ask(bound_store, abound_store, self._store)))
+        index = None if self._keyword is None else KeywordPort(self._keyword, store)
+        yield from store.remove(media_id)
+        if index is not None:
+            yield from index.write([], [media_id])
         yield from self._told(REMOVED, {"mediaId": media_id})
 
     def _handling(self, payload: object) -> Steps[MediaResult | None]:

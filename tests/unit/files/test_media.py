@@ -99,3 +99,21 @@ def test_bad_arguments_are_refused(options: dict[str, Any], words: str) -> None:
         ingestion({}, **options)
     with pytest.raises(TypeError, match="unexpected keyword argument 'chunksize'"):
         ingestion({}, chunksize=3)
+
+
+@pytest.mark.parametrize("namespace", [None, "a"])
+async def test_removal_goes_no_further_than_what_bounds_the_store(namespace: str | None) -> None:
+    """Kind: a write to a copy that is not bounded as the store is, or goes by other ids."""
+    store, keyword = MemoryVectorStore(), KeywordRetriever()
+
+    def of(tenant: str) -> MediaIngestion:
+        view = store.scoped({"tenantRef": tenant}, namespace=namespace and tenant)
+        embedder = FakeEmbeddingProvider(8)
+        return MediaIngestion(embedder=embedder, store=view, keyword=keyword, read=lambda ref: b"refund")
+
+    of("a").ingest(MediaRef("m", "s3", "a.txt", "text/plain", tenant_ref="a"))
+    of("b").remove("m")
+    await of("b").aremove("m")
+    assert len(keyword) == store.count() == 1
+    await of("a").aremove("m")
+    assert len(keyword) == store.count() == 0
