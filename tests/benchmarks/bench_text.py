@@ -170,7 +170,8 @@ def _bytes(connection: psycopg.Connection[Any], like: str) -> float:
 
 def bench_text(conninfo: str, rows: int, calls: int) -> Iterator[Row]:
     """Yield every line of the table, as it is measured."""
-    options: dict[str, Any] = {"dimension": DIMENSION}
+    # No index of the vectors: building it would be most of a load.
+    options: dict[str, Any] = {"dimension": DIMENSION, "index": None}
     stores: dict[str, Any] = {
         OURS: PgLexicalVectorStore(conninfo, table="text_ours", **options),
         THEIRS: PgLexicalVectorStore(conninfo, table="text_theirs", text_search="simple", ranking="bm25", **options),
