@@ -243,8 +243,12 @@ class PgOperations(OperationStore):
             # Of a key without lists the rows are grouped by what they hold, at half the cost.
             asked = statements.has_lists(target, path[0]) if len(path) == 1 else None
             lists = asked is None or (yield asked).rows[0][0]
-            answer = yield statements.facets(target, expression, path, most, lists=lists)
-            return most_frequent([(facet_text(from_json_text(text)), int(count)) for text, count in answer.rows], most)
+            rows = (yield statements.facets(target, expression, path, most, lists=lists)).rows
+
+            def counted() -> Facets:
+                return most_frequent([(facet_text(from_json_text(text)), int(count)) for text, count in rows], most)
+
+            return (yield from beside(counted, len(rows)))
 
         return Operation(steps)
 
