@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from qdrant_client import QdrantClient
 
 import agora_core
 import langchain_agora
@@ -76,6 +77,25 @@ def test_the_readme_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr().out
     assert "You have 30 days [1]." in printed
     assert "Everyone has 30 days of leave." in printed
+
+
+@pytest.mark.postgres
+def test_the_calls_that_the_readme_names_in_passing_work(pg_conninfo: str) -> None:
+    """Kind: code in a sentence, which no block runs."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    calls = re.findall(r"`(retrievers\.(?:pgvector|qdrant)\([^`]+\))`", text)
+    assert len(calls) == 2
+    names = {"retrievers": agora_core.retrievers, "conninfo": pg_conninfo, "client": QdrantClient(":memory:")}
+    document = agora_core.IngestDocument("leave", "Everyone has 30 days of leave.")
+    for call in calls:
+        retriever = eval(call, {**names, "embedder": agora_core.WordLlamaEmbeddingProvider()})
+        assert retriever.add([document]) == 1
+        assert retriever.retrieve("days of leave", top_k=1)[0].id == "leave#0"
+        retriever.store.close()
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
 
 
 def test_the_page_on_inject_mode_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
