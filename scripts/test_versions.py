@@ -38,7 +38,9 @@ def uv(*arguments: str) -> None:
     """Run uv, which shows what it downloads."""
     if shutil.which("uv", path=str(Path(sys.executable).parent)) is None:
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "uv"], check=True)
-    subprocess.run([sys.executable, "-m", "uv", *arguments], check=True, cwd=ROOT)
+    subprocess.run(
+        [sys.executable, "-m", "uv", *arguments], check=True, cwd=ROOT, env={**os.environ, "UV_LINK_MODE": "copy"}
+    )
 
 
 def environment(name: str, python: str, *install: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agora_core.calling import acall_function, call_function
-from agora_core.chunking import BLANKS
+from agora_core.chunking import BLANKS, document_cutter
 from agora_core.errors import InvalidArgumentError
 from agora_core.files.content_types import detected_content_type, normalized_content_type
 from agora_core.files.html_text import stripped_html
@@ -141,9 +141,8 @@ class MediaIngestion:
             check_max_bytes(max_bytes)
         if isinstance(content_types, str):
             raise InvalidArgumentError(f"content_types must be a list of content types, got {content_types!r}")
-        unknown = set(chunking) - {"chunk_size", "overlap", "separator", "chunker"}
-        if unknown:
-            raise TypeError(f"MediaIngestion got an unexpected keyword argument {min(unknown)!r}")
+        # Refuses an option it does not take, or out of its range, before anything is read.
+        document_cutter(**chunking)
         self._embedder, self._store, self._keyword = embedder, store, keyword
         self._read, self._resolve, self._on_event = read, resolve, on_event
         self._allowed = frozenset(map(normalized_content_type, content_types or ()))

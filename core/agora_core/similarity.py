@@ -113,16 +113,6 @@ def check_metric(value: Any, *, argument: str = "metric") -> str:
     return value
 
 
-def exact_scores(metric: str, vectors: FloatArray, query: FloatArray) -> Float64Array:
-    """Return the scores of `vectors`, shape (n, d), against `query`, shape (d,), summed in float64; shape (n,).
-
-    cosine: `1 - distance`, 0 where either vector is zero; l2: minus the Euclidean distance; inner: the inner product.
-    Equal vectors get bit-equal scores. A score within float64 rounding of a float32 number is that number.
-    """
-    wide, target = vectors.astype(np.float64), query.astype(np.float64)
-    return METRICS[metric].score(wide, exact_norms(wide), target, exact_norm(target))
-
-
 def exact_norm(vector: Float64Array) -> float:
     """Return the Euclidean norm of one float64 vector; that of a float32 vector never overflows it."""
     return math.sqrt(float(np.vecdot(vector, vector)))

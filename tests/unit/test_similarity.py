@@ -18,7 +18,8 @@ from agora_core import (
     maximal_marginal_relevance,
     relevance_score,
 )
-from agora_core.similarity import METRICS, check_metric, exact_scores, score_of_relevance
+from agora_core.similarity import METRICS, check_metric, score_of_relevance
+from tests.unit.exact_scores import exact_scores
 
 numbers = st.floats(-1e6, 1e6, width=32)
 metrics = st.sampled_from(list(METRICS))

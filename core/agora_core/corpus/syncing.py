@@ -146,9 +146,6 @@ class _Sync:
         chunker: Chunker | None,
         chunking: dict[str, Any],
     ) -> None:
-        unknown = set(chunking) - {"chunk_size", "overlap", "separator"}
-        if unknown:
-            raise TypeError(f"sync_documents got an unexpected keyword argument {min(unknown)!r}")
         if chunker is not None and chunking:
             others = ", ".join(sorted(chunking))
             raise InvalidArgumentError(

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agora_core import InvalidArgumentError, MemoryVectorStore, MissingExtraError, VectorRecord, field
-from agora_core.similarity import exact_scores
 from agora_core.stores.memory import codes as memory_codes
 from agora_core.stores.memory.codes import encode
+from tests.unit.exact_scores import exact_scores
 
 SHAPES = ["gauss", "far from the origin", "nearly equal", "few values", "wide range", "huge", "tiny", "some zero"]
 
