@@ -12,12 +12,14 @@ from agora_core.records import JSON, indexed_text
 from agora_core.steps import Steps
 from agora_core.stores.base import Health
 from agora_core.stores.qdrant import requests
-from agora_core.stores.qdrant.filters import qdrant_models, without_tokens
+from agora_core.stores.qdrant.filters import conjunction, qdrant_models
 from agora_core.stores.qdrant.payload import (
     DOCUMENT_KEY,
+    FORMAT,
     FORMAT_KEY,
     LENGTH_KEY,
     MARK_KEY,
+    MARKED,
     context_of,
     number_keys,
     tokens_key,
@@ -274,9 +276,13 @@ def new_indexes(
     At most `MAX_AUTOMATIC_INDEXES` in all; a key beyond that is filtered without an index.
     """
     calls: dict[str, Call] = {}
+    looked: set[tuple[str, bool]] = set()
     for metadata in written:
         for key, value in (metadata or {}).items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if (key, number) in looked:
+                continue
+            looked.add((key, number))
             wanted = [tokens_key((key,)), *(number_keys((key,)) if number else ())]
             if all(name in present or name in calls for name in wanted):
                 continue
@@ -300,7 +306,8 @@ def try_index(call: Call) -> Steps[None]:
 
 def count_without_tokens(settings: QdrantSettings) -> Steps[int]:
     """Count the points that another writer left without the tokens that filters need."""
-    return int((yield requests.count(settings, without_tokens())).count)
+    has_tokens = requests.matches(FORMAT_KEY, [FORMAT, MARKED])
+    return int((yield requests.count(settings, conjunction([], must_not=[has_tokens]))).count)
 
 
 def check(settings: QdrantSettings) -> Steps[Health]:

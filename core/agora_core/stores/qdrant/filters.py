@@ -14,7 +14,7 @@ from agora_core.filters.paths import Path
 from agora_core.protocols import AnyFilter
 from agora_core.stores.qdrant.local_mode import judging_filter
 from agora_core.stores.qdrant.numbers import number_parts
-from agora_core.stores.qdrant.payload import FORMAT, FORMAT_KEY, looked_for, number_keys, tokens_key
+from agora_core.stores.qdrant.payload import FORMAT, FORMAT_KEY, MARKED, looked_for, number_keys, tokens_key
 
 if TYPE_CHECKING:
     from qdrant_client import models
@@ -43,7 +43,7 @@ class CompiledFilter:
         """The Filter of all points that may match, None for every point; `matches` judges each."""
         if self.tokens is None:
             return None
-        return qdrant_models().Filter(should=[self.tokens, without_tokens()])
+        return qdrant_models().Filter(should=[self.tokens, *_lacking_tokens()])
 
     @property
     def own(self) -> Any:
@@ -58,8 +58,15 @@ def _has_tokens() -> Any:
 
 
 def without_tokens() -> models.Filter:
-    """Return the Filter of the points that another writer left without tokens."""
-    return qdrant_models().Filter(must_not=[_has_tokens()])  # type: ignore[no-any-return]
+    """Return the Filter of the points whose tokens say nothing: of another writer, or under way."""
+    return qdrant_models().Filter(should=_lacking_tokens())  # type: ignore[no-any-return]
+
+
+def _lacking_tokens() -> list[Any]:
+    # Said by what is there: a server finds that in its indexes, and would walk every point to find what is not.
+    models = qdrant_models()
+    marked = models.FieldCondition(key=FORMAT_KEY, match=models.MatchValue(value=MARKED))
+    return [marked, models.IsEmptyCondition(is_empty=models.PayloadField(key=FORMAT_KEY))]
 
 
 def _nothing() -> Any:

@@ -93,6 +93,8 @@ class QdrantCollection(OperationStore):
             dimension=check_top_k(dimension, argument="dimension"),
             metric=check_metric(metric),
             local=self._connection.local,
+            # Each page of local mode begins with a loop over all points.
+            scroll_page_size=4096 if self._connection.local else 256,
             upsert_batch_size=check_top_k(upsert_batch_size, argument="upsert_batch_size"),
             shard_key=list(shard_key) if isinstance(shard_key, (list, tuple)) else shard_key,
             exact=exact,

@@ -100,6 +100,19 @@ class View:
         return {**payload, "metadata": merged, "agora": {**payload["agora"], "x": None}}
 
 
+def candidates(settings: QdrantSettings, compiled: CompiledFilter, view: View) -> Steps[Any]:
+    """Return the Filter of all points that may match as `view` shows them, None for every point.
+
+    In local mode a filter judges metadata itself, and each further condition is a loop over all points: the points
+    under way are asked for only where there are any.
+    """
+    if not settings.local or compiled.tokens is None:
+        return compiled.candidates
+    if view.entries is None:
+        view.entries = yield from read_journal(settings)
+    return compiled.candidates if view.entries else compiled.tokens
+
+
 def mark_of(payload: Mapping[str, Any]) -> str | None:
     """Return the mark of a point, None where no change touches it."""
     mark = (payload.get("agora") or {}).get("m")

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from agora_core.filters.literals import JsonType, canonical_json, json_type
@@ -54,6 +55,7 @@ _TYPE_LETTERS: Final[Mapping[JsonType, str]] = {
 _LONGEST_TOKEN: Final = 64
 
 
+@lru_cache(maxsize=4096)
 def slot_of(name: str) -> str:
     """Return the place of a metadata key inside the `agora` object: a letter and 32 hex digits, safe in any path."""
     return "k" + hashlib.blake2b(name.encode("utf-8"), digest_size=16).hexdigest()
@@ -153,6 +155,12 @@ def point_payload(
     shown = digest(text)
     payload["agora"]["d"] = f"{digest(indexed_text(text, context))} {shown}" if context else shown
     return payload
+
+
+def derived(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is derived of a point that another writer left: its document, and its `agora` object."""
+    written = filter_object(metadata_of(payload), context_of(payload))
+    return {DOCUMENT_KEY: document_id_of(payload["id"]), "agora": written}
 
 
 def patched_slots(effective: Mapping[str, JSON]) -> dict[str, Any]:

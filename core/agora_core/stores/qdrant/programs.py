@@ -23,15 +23,16 @@ from agora_core.records import (
     chunk_order_key,
     document_id_of,
 )
-from agora_core.steps import Steps
+from agora_core.steps import Steps, together
 from agora_core.stores.facets import Facets, facet_texts, most_frequent
 from agora_core.stores.fingerprints import Fingerprint, fingerprint_of
 from agora_core.stores.qdrant import requests
-from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, qdrant_models, without_tokens
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter, conjunction, qdrant_models, without_tokens
 from agora_core.stores.qdrant.journal import (
     Change,
     View,
     beside_id,
+    candidates,
     mark_of,
     overtaken,
     perform,
@@ -41,9 +42,12 @@ from agora_core.stores.qdrant.journal import (
 )
 from agora_core.stores.qdrant.payload import (
     CONTEXT_KEY,
+    DOCUMENT_KEY,
+    FORMAT,
+    FORMAT_KEY,
     context_of,
+    derived,
     digests_of,
-    filter_object,
     metadata_of,
 )
 from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS, ROW_FIELDS, WRITER_FIELDS, Call
@@ -54,6 +58,7 @@ T = TypeVar("T")
 Payload = Mapping[str, Any]
 
 _READ_BATCH = 256
+_MOST_DOCUMENTS = 1_000_000
 
 
 def scrolled(
@@ -78,6 +83,9 @@ def scrolled(
 
 def in_one_request(settings: QdrantSettings, parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Run operations that begin with a query side by side: their first queries travel in one request."""
+    if settings.local:
+        # Nothing travels, and a filter looks at the journal first.
+        return (yield from together(parts))
     results: dict[int, T] = {}
     first: dict[int, Call] = {}
     for n, part in enumerate(parts):
@@ -160,27 +168,39 @@ def record_of(point: Any, payload: Payload) -> VectorRecord:
 
 def count(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[int]:
     """Count what matches: what has tokens on the server, the rest one by one."""
+    answer, judged = yield from _told(settings, compiled, requests.count(settings, compiled.own))
+    return len(judged) + (0 if answer is None else int(answer.count))
 
-    def judged(view: View) -> Steps[dict[str, str | None]]:
-        marks: dict[str, str | None] = {}
+
+def _told(
+    settings: QdrantSettings, compiled: CompiledFilter, request: Call
+) -> Steps[tuple[Any, dict[str, tuple[str, str | None]]]]:
+    """Ask a question about the matches with tokens, and judge the rest: the id and the mark of each by its point.
+
+    A filter that tokens do not say exactly, and local mode, leave all to be judged, and the answer None.
+    """
+    by_server = compiled.exact and not settings.local
+
+    def judged(view: View) -> Steps[dict[str, tuple[str, str | None]]]:
+        found: dict[str, tuple[str, str | None]] = {}
 
         def take(point_id: str, payload: Payload) -> None:
             if compiled.matches(metadata_of(payload) or {}):
-                marks[point_id] = mark_of(payload)
+                found[point_id] = payload["id"], mark_of(payload)
 
-        rest = without_tokens() if compiled.exact else compiled.candidates
+        rest = without_tokens() if by_server else (yield from candidates(settings, compiled, view))
         yield from scrolled(settings, rest, take, view=view)
-        return marks
+        return found
 
-    def read(view: View) -> Steps[int]:
+    def read(view: View) -> Steps[Any]:
         while True:
             before = yield from judged(view)
-            if not compiled.exact:
-                return len(before)
-            counted = int((yield requests.count(settings, compiled.own)).count)
-            # A point that got or lost its mark in between would be counted twice or never.
-            if settings.local or (yield from judged(view)) == before:
-                return counted + len(before)
+            if not by_server:
+                return None, before
+            answer = yield request
+            # A point that got or lost its mark in between would be told twice or never.
+            if (yield from judged(view)) == before:
+                return answer, before
 
     return whole(settings, read)
 
@@ -194,7 +214,8 @@ def matching(
         if compiled is NO_FILTER or compiled.matches(metadata_of(payload) or {}):
             take(payload)
 
-    yield from scrolled(settings, compiled.candidates, judge, view=view)
+    condition = yield from candidates(settings, compiled, view)
+    yield from scrolled(settings, condition, judge, view=view)
 
 
 def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
@@ -210,6 +231,16 @@ def matching_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[li
 
 def document_ids(settings: QdrantSettings, compiled: CompiledFilter) -> Steps[list[str]]:
     """Return the ids of the documents with a matching record."""
+    if compiled.exact and not settings.local:
+        try:
+            request = requests.facet(settings, DOCUMENT_KEY, compiled.own, limit=_MOST_DOCUMENTS)
+            answer, judged = yield from _told(settings, compiled, request)
+        except Exception:
+            # A collection without that index, or a server that counts no values; what else is wrong is told below.
+            answer = None
+        if answer is not None and len(answer.hits) < _MOST_DOCUMENTS:
+            named = {str(hit.value) for hit in answer.hits}
+            return sorted(named.union(document_id_of(record_id) for record_id, _ in judged.values()))
     ids = yield from matching_ids(settings, compiled)
     return sorted({document_id_of(record_id) for record_id in ids})
 
@@ -485,14 +516,15 @@ def update_metadata(
 def reindex_filters(settings: QdrantSettings) -> Steps[int]:
     """End what was cut off, and compute the `agora` object of every point that has none of this format."""
     written, _ = yield from settle(settings, None)
+    unread = conjunction([], must_not=[requests.matches(FORMAT_KEY, [FORMAT])])
     offset: Any = None
     while True:
-        points, offset = yield requests.scroll(settings, without_tokens(), (*LISTING_FIELDS, CONTEXT_KEY), offset)
+        points, offset = yield requests.scroll(settings, unread, (*LISTING_FIELDS, CONTEXT_KEY), offset)
         mine = [point for point in points if "id" in (point.payload or {})]
         # Marks that no journal knows: what was to come is dropped, what was there stays.
         lost = [str(p.id) for p in mine if (mark_of(p.payload) or "-")[0] in "+~="]
         kept = [point for point in mine if str(point.id) not in lost]
-        objects = {str(p.id): filter_object(metadata_of(p.payload), context_of(p.payload)) for p in kept}
+        objects = {str(p.id): derived(p.payload) for p in kept}
         if lost:
             yield requests.delete_ids(settings, lost)
         if objects:

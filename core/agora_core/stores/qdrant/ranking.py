@@ -12,8 +12,8 @@ from agora_core.records import Passage
 from agora_core.steps import Steps
 from agora_core.stores.per_document import grow
 from agora_core.stores.qdrant import requests
-from agora_core.stores.qdrant.filters import CompiledFilter
-from agora_core.stores.qdrant.journal import View, whole
+from agora_core.stores.qdrant.filters import NO_FILTER, CompiledFilter
+from agora_core.stores.qdrant.journal import View, candidates, whole
 from agora_core.stores.qdrant.payload import metadata_of
 from agora_core.stores.qdrant.programs import batched
 from agora_core.stores.qdrant.requests import LISTING_FIELDS, PASSAGE_FIELDS
@@ -54,10 +54,9 @@ def ranked(
     limit = top_k + 1 if compiled.exact else 2 * top_k + 32
     fields: tuple[str, ...] = PASSAGE_FIELDS
     exact = settings.exact
+    condition = yield from candidates(settings, compiled, view)
     while True:
-        answer = yield requests.query(
-            settings, vector, compiled.candidates, limit=limit, fields=fields, using=using, exact=exact
-        )
+        answer = yield requests.query(settings, vector, condition, limit=limit, fields=fields, using=using, exact=exact)
         hits = [(score(point.score), point) for point in answer.points]
         found = [
             Hit(str(seen["id"]), value, seen, str(point.id))
@@ -80,7 +79,9 @@ def ranked(
 
 def _match(payload: Mapping[str, Any] | None, compiled: CompiledFilter) -> Mapping[str, Any] | None:
     """Judge a point by its own metadata, whatever the engine thought of its tokens."""
-    return payload if payload is not None and compiled.matches(metadata_of(payload) or {}) else None
+    if payload is None or compiled is NO_FILTER:
+        return payload
+    return payload if compiled.matches(metadata_of(payload) or {}) else None
 
 
 def _completed(settings: QdrantSettings, hits: list[Hit], compiled: CompiledFilter, view: View) -> Steps[list[Hit]]:

@@ -72,7 +72,8 @@ def stored_vectors(settings: QdrantSettings, vectors: Float32Array) -> Float32Ar
 
 def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
     """Return the points of validated records."""
-    models = qdrant_models()
+    # Not validated again: every part has just been made of records that were.
+    made = qdrant_models().PointStruct.model_construct
     dense = stored_vectors(settings, batch.vectors).tolist()
     sparse = settings.sparse.documents(batch.indexed_texts()) if settings.sparse is not None else None
     points = []
@@ -83,7 +84,7 @@ def points_of(settings: QdrantSettings, batch: RecordBatch) -> list[Any]:
             counts, payload["agora"]["l"] = sparse[n]
             if counts is not None:
                 vector = {"": dense[n], settings.sparse.vector_name: counts}
-        points.append(models.PointStruct(id=chunk_id_to_point_id(record_id), vector=vector, payload=payload))
+        points.append(made(id=chunk_id_to_point_id(record_id), vector=vector, payload=payload))
     return points
 
 
@@ -230,8 +231,8 @@ def matches(key: str, values: Sequence[Any]) -> Any:
 
 
 def set_filter_objects(settings: QdrantSettings, objects: Mapping[str, Mapping[str, Any]]) -> Call:
-    """Write the `agora` object of each point, whole; the rest of the payload stays."""
-    return update(settings, [set_payload(settings, {"agora": value}, None, ids=[i]) for i, value in objects.items()])
+    """Write what is derived from each point's id and metadata, whole; the rest of the payload stays."""
+    return update(settings, [set_payload(settings, value, None, ids=[i]) for i, value in objects.items()])
 
 
 def retrieve(settings: QdrantSettings, point_ids: Sequence[str], fields: Sequence[str], *, vectors: bool) -> Call:
