@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -94,6 +95,21 @@ async def in_waiting_thread(function: Callable[..., B], *arguments: Any) -> B:
     """
     call = partial(contextvars.copy_context().run, function, *arguments)
     return await asyncio.get_running_loop().run_in_executor(_waiting_threads(), call)
+
+
+async def to_its_end(function: Callable[[], B]) -> B:
+    """Compute something in a worker thread; a cancellation is raised when the thread has come to its end.
+
+    For work on what the caller goes on using, which nobody else may touch meanwhile.
+    """
+    work = asyncio.ensure_future(asyncio.to_thread(function))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        raise
 
 
 def _waiting_threads() -> ThreadPoolExecutor:

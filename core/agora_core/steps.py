@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from agora_core.concurrency import map_bounded
+from agora_core.concurrency import map_bounded, to_its_end
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -95,20 +96,34 @@ def drive(steps: Steps[T], perform: Callable[[Any], Any], first: Any = _UNSTARTE
         steps.close()
 
 
-async def adrive(steps: Steps[T], perform: Callable[[Any], Awaitable[Any]], first: Any = _UNSTARTED) -> T:
-    """Async twin of `drive`; a cancellation is not raised inside the operation, which is only closed."""
+async def adrive(
+    steps: Steps[T],
+    perform: Callable[[Any], Awaitable[Any]],
+    first: Any = _UNSTARTED,
+    *,
+    is_large: Callable[[Any], bool] | None = None,
+) -> T:
+    """Async twin of `drive`; a cancellation is not raised inside the operation, which is only closed.
+
+    What the operation makes of an answer that `is_large` is computed in a worker thread, beside the event loop.
+    """
     try:
         request = next(steps) if first is _UNSTARTED else first
         while True:
             try:
                 if isinstance(request, Together):
-                    answer = await _at_once(request, perform)
+                    answer = await _at_once(request, perform, is_large)
                 else:
                     answer = await perform(request)
             except Exception as error:
                 request = steps.throw(error)
             else:
-                request = steps.send(answer)
+                if is_large is None or not is_large(answer):
+                    request = steps.send(answer)
+                    continue
+                request, ended = await to_its_end(partial(_sent, steps, answer))
+                if ended:
+                    return cast("T", request)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -142,9 +157,19 @@ def _one_by_one(request: Together, perform: Callable[[Any], Any]) -> list[Any]:
             part.close()
 
 
-async def _at_once(request: Together, perform: Callable[[Any], Awaitable[Any]]) -> list[Any]:
+def _sent(steps: Steps[Any], answer: Any) -> tuple[Any, bool]:
+    """Return the next request, or the result and that it is one: a thread cannot raise StopIteration to its caller."""
+    try:
+        return steps.send(answer), False
+    except StopIteration as end:
+        return end.value, True
+
+
+async def _at_once(
+    request: Together, perform: Callable[[Any], Awaitable[Any]], is_large: Callable[[Any], bool] | None
+) -> list[Any]:
     async def one(part: Steps[Any]) -> Any:
-        return await adrive(part, perform)
+        return await adrive(part, perform, is_large=is_large)
 
     try:
         return await map_bounded(one, request.parts, limit=request.limit or len(request.parts))

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_qdrant [--rounds 15] [--records 3000]
 
-On local mode, on the engine in this process (where `qdrant-edge-py` is installed) and over HTTP on the server of the
-tests. Each side keeps its own collection of the same records, and asks for what the other asks for.
+On local mode, on the engine in this process (`qdrant-edge-py`), and over HTTP on the server of the tests, which serves
+that engine. Each side keeps its own collection of the same records, and asks for what the other asks for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def clients(stack: ExitStack) -> Iterator[tuple[str, Any]]:
     """Yield a client of each kind."""
     yield "local mode", stack.enter_context(_closed(QdrantClient(":memory:")))
     yield "engine", stack.enter_context(_closed(EdgeClient()))
-    server = stack.enter_context(rest_server())
+    server = stack.enter_context(rest_server(EdgeClient()))
     options: dict[str, Any] = {**CLIENT_OPTIONS}
     yield "REST", stack.enter_context(_closed(QdrantClient(server.url, **options)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -204,3 +205,57 @@ def test_both_drivers_give_the_same(tree: Any) -> None:
         return (yield from doubled(node))
 
     assert run(operation(tree)) == in_a_loop(operation(tree))
+
+
+async def test_what_is_made_of_a_large_answer_is_made_beside_the_loop() -> None:
+    """The kind of fault: work in proportion to an answer, on the event loop. Told by the thread and not by a clock."""
+
+    def operation() -> Steps[list[int]]:
+        threads = []
+        for size in (1, 5, 1):
+            answer = yield size
+            assert len(answer) == size
+            threads.append(threading.get_ident())
+        answer = yield 5
+        return [*threads, threading.get_ident()]
+
+    async def perform(size: int) -> list[int]:
+        return [0] * size
+
+    def is_large(answer: list[int]) -> bool:
+        return len(answer) > 2
+
+    loop = threading.get_ident()
+    assert [thread == loop for thread in await adrive(operation(), perform, is_large=is_large)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
+async def test_a_cancellation_waits_for_what_is_computed_beside_the_loop() -> None:
+    """An operation that runs in a thread cannot be closed; it is, once it has come to its next request."""
+    begun, go_on, closed = threading.Event(), threading.Event(), []
+
+    def operation() -> Steps[None]:
+        try:
+            yield 1
+            begun.set()
+            go_on.wait(10)
+            yield 2
+        finally:
+            closed.append(True)
+
+    async def perform(request: int) -> int:
+        return request
+
+    task = asyncio.ensure_future(adrive(operation(), perform, is_large=lambda answer: True))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert closed == [True]

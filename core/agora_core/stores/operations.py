@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agora_core.errors import UnsupportedOperationError
+from agora_core.filters import Expression
 from agora_core.fusion import Fusion
 from agora_core.metadata import MetadataPatch
 from agora_core.protocols import AnyFilter
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from agora_core.stores.scoped import ScopedLexicalVectorStore
 
 _BUILT_IN_PLACE: Final = 16
-"""Up to this many records are validated and encoded on the event loop; more go to a worker thread."""
+"""Up to this many records, ids or values are checked and encoded on the event loop; more go to a worker thread."""
 
 Operation = Any
 """What `_run` and `_arun` of a class run: a generator of requests, or an object around one."""
@@ -38,11 +39,24 @@ class OperationRunner:
     async def _arun(self, operation: Operation) -> Any:
         """Async twin of `_run`."""
 
-    async def _abuild(self, build: Callable[..., Operation], records: object, *arguments: Any) -> Any:
-        """Build an operation over records and run it. The work of many is done beside the event loop."""
-        if isinstance(records, Sized) and len(records) <= _BUILT_IN_PLACE:
-            return await self._arun(build(*arguments))
-        return await self._arun(await asyncio.to_thread(build, *arguments))
+    async def _abuild(self, build: Callable[..., Operation], given: tuple[object, ...], *arguments: Any) -> Any:
+        """Build an operation and run it. Where much was `given` to check and to encode, that is done in a thread."""
+        return await self._arun(await self._abuilt(build, given, *arguments))
+
+    async def _abuilt(self, build: Callable[..., Operation], given: tuple[object, ...], *arguments: Any) -> Operation:
+        return await asyncio.to_thread(build, *arguments) if any(map(_is_long, given)) else build(*arguments)
+
+
+def _is_long(given: object) -> bool:
+    """Say whether there is much in records, ids or a filter; what only an iteration would tell counts as much."""
+    if isinstance(given, (str, bytes)):
+        return False
+    if isinstance(given, Expression):
+        parts = getattr(given, "children", None) or (getattr(given, "child", None), getattr(given, "operand", None))
+        return len(parts) > _BUILT_IN_PLACE or any(map(_is_long, parts))
+    if isinstance(given, Mapping):
+        return len(given) > _BUILT_IN_PLACE or any(map(_is_long, given.values()))
+    return len(given) > _BUILT_IN_PLACE if isinstance(given, Sized) else isinstance(given, Iterable)
 
 
 class OperationStore(BaseVectorStore, OperationRunner):
@@ -139,7 +153,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
         self, document_ids: Sequence[str], *, digests: bool = True, within: AnyFilter | None = None
     ) -> list[Fingerprint]:
         """Async twin of `fingerprints`."""
-        return list(await self._arun(self._fingerprints(document_ids, digests, within)))
+        return list(await self._abuild(self._fingerprints, (document_ids, within), document_ids, digests, within))
 
     def upsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
         """Insert the records, replacing those with the same id; see `BaseVectorStore.upsert`."""
@@ -147,7 +161,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def aupsert(self, records: Iterable[VectorRecord], *, within: AnyFilter | None = None) -> int:
         """Async twin of `upsert`."""
-        return int(await self._abuild(self._upsert, records, records, within))
+        return int(await self._abuild(self._upsert, (records, within), records, within))
 
     def search(
         self,
@@ -171,7 +185,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
         per_document: int | None = None,
     ) -> list[Passage]:
         """Async twin of `search`."""
-        return list(await self._arun(self._search(embedding, top_k, filter, min_score, per_document)))
+        return list(await self._abuild(self._search, (filter,), embedding, top_k, filter, min_score, per_document))
 
     def get(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
         """Return the records with these ids in the order asked; see `BaseVectorStore.get`."""
@@ -179,7 +193,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def aget(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> list[VectorRecord]:
         """Async twin of `get`."""
-        return list(await self._arun(self._get(ids, within)))
+        return list(await self._abuild(self._get, (ids, within), ids, within))
 
     def delete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
         """Delete the records with these ids. Return how many there were."""
@@ -187,7 +201,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def adelete(self, ids: Sequence[str], *, within: AnyFilter | None = None) -> int:
         """Async twin of `delete`."""
-        return int(await self._arun(self._delete(ids, within)))
+        return int(await self._abuild(self._delete, (ids, within), ids, within))
 
     def remove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Remove every chunk of a document. Return how many there were."""
@@ -195,7 +209,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def aremove(self, document_id: str, *, within: AnyFilter | None = None) -> int:
         """Async twin of `remove`."""
-        return int(await self._arun(self._remove(document_id, within)))
+        return int(await self._abuild(self._remove, (within,), document_id, within))
 
     def remove_where(self, filter: AnyFilter) -> int:
         """Remove every record that matches; see `BaseVectorStore.remove_where`."""
@@ -203,7 +217,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def aremove_where(self, filter: AnyFilter) -> int:
         """Async twin of `remove_where`."""
-        return int(await self._arun(self._remove_where(filter)))
+        return int(await self._abuild(self._remove_where, (filter,), filter))
 
     def replace_documents(
         self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
@@ -215,7 +229,9 @@ class OperationStore(BaseVectorStore, OperationRunner):
         self, document_ids: Sequence[str], records: Iterable[VectorRecord], *, within: AnyFilter | None = None
     ) -> int:
         """Async twin of `replace_documents`."""
-        return int(await self._abuild(self._replace_documents, records, document_ids, records, within))
+        return int(
+            await self._abuild(self._replace_documents, (document_ids, records, within), document_ids, records, within)
+        )
 
     def update_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Patch the metadata of every chunk of a document; see `BaseVectorStore.update_metadata`."""
@@ -223,7 +239,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def aupdate_metadata(self, document_id: str, patch: MetadataPatch, *, within: AnyFilter | None = None) -> int:
         """Async twin of `update_metadata`."""
-        return int(await self._arun(self._update_metadata(document_id, patch, within)))
+        return int(await self._abuild(self._update_metadata, (patch, within), document_id, patch, within))
 
     def list_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
         """Return the documents with a matching chunk; see `BaseVectorStore.list_documents`."""
@@ -231,7 +247,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def alist_documents(self, filter: AnyFilter | None = None) -> list[IndexedDocument]:
         """Async twin of `list_documents`."""
-        return list(await self._arun(self._list_documents(filter)))
+        return list(await self._abuild(self._list_documents, (filter,), filter))
 
     def list_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
         """Return the ids of the documents with a matching chunk, in code-point order."""
@@ -239,7 +255,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def alist_document_ids(self, filter: AnyFilter | None = None) -> list[str]:
         """Async twin of `list_document_ids`."""
-        return list(await self._arun(self._list_document_ids(filter)))
+        return list(await self._abuild(self._list_document_ids, (filter,), filter))
 
     def count(self, filter: AnyFilter | None = None) -> int:
         """Return how many records match, exactly."""
@@ -247,7 +263,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def acount(self, filter: AnyFilter | None = None) -> int:
         """Async twin of `count`."""
-        return int(await self._arun(self._count(filter)))
+        return int(await self._abuild(self._count, (filter,), filter))
 
     def scan(self, filter: AnyFilter | None = None) -> Iterator[VectorRecord]:
         """Iterate over the matching records in code-point order of ids, in bounded memory."""
@@ -260,7 +276,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
 
     async def ascan(self, filter: AnyFilter | None = None) -> AsyncIterator[VectorRecord]:
         """Async twin of `scan`."""
-        operation = self._scan(filter)
+        operation = await self._abuilt(self._scan, (filter,), filter)
         while operation is not None:
             page, operation = await self._arun(operation)
             for record in page:
@@ -276,7 +292,7 @@ class OperationStore(BaseVectorStore, OperationRunner):
         self, key: str | Sequence[str], *, filter: AnyFilter | None = None, limit: int = 20
     ) -> list[tuple[JSON, int]]:
         """Async twin of `facets`."""
-        return list(await self._arun(self._facets(key, filter, limit)))
+        return list(await self._abuild(self._facets, (filter,), key, filter, limit))
 
     def check(self) -> Health:
         """Say whether the store can be reached and is as it should be; see `Health`. Nothing is written."""
@@ -355,7 +371,9 @@ class LexicalOperations(OperationRunner):
         syntax: Syntax | None = None,
     ) -> list[Passage]:
         """Async twin of `search_text`."""
-        return list(await self._arun(self._search_text(query, top_k, filter, min_score, per_document, syntax)))
+        return list(
+            await self._abuild(self._search_text, (filter,), query, top_k, filter, min_score, per_document, syntax)
+        )
 
     def search_hybrid(
         self,
@@ -410,10 +428,8 @@ class LexicalOperations(OperationRunner):
         syntax: Syntax | None = None,
     ) -> list[Passage]:
         """Async twin of `search_hybrid`."""
-        operation = self._search_hybrid(
-            query, embedding, top_k, fetch_top_k, k, weights, fusion, filter, min_score, per_document, syntax
-        )
-        return list(await self._arun(operation))
+        arguments = query, embedding, top_k, fetch_top_k, k, weights, fusion, filter, min_score, per_document, syntax
+        return list(await self._abuild(self._search_hybrid, (filter,), *arguments))
 
     def scoped(
         self, filter: AnyFilter, *, on_write: OnWrite = "check", namespace: str | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agora_core.filters import all_of, field, not_
 from agora_core.records import VectorRecord
 from agora_core.steps import Steps, arun, ask, run
 from agora_core.stores.base import BaseVectorStore
@@ -67,6 +68,7 @@ class ForwardingStore(OperationStore):
         return ask(self.behind.list_document_ids, self.behind.alist_document_ids, filter)
 
     def _count(self, filter: Any) -> Steps[int]:
+        self.built_in.append(threading.get_ident())
         return ask(self.behind.count, self.behind.acount, filter)
 
     def _scan(self, filter: Any) -> Any:
@@ -125,6 +127,15 @@ def test_many_records_are_prepared_beside_the_event_loop(count: int, on_the_loop
     asyncio.run(store.aupsert(records(count)))
     asyncio.run(store.aupsert(iter(records(count))))
     assert [thread == threading.get_ident() for thread in store.built_in] == [on_the_loop, False]
+
+
+@pytest.mark.parametrize(("values", "on_the_loop"), [(3, True), (500, False)])
+def test_a_long_filter_is_compiled_beside_the_event_loop(values: int, on_the_loop: bool) -> None:
+    """Kind: a list of groups of thousands, made into tokens while every other task of the loop waits."""
+    store, many = ForwardingStore(), list(range(values))
+    for filter in ({"n": many}, all_of(field("n").in_(many), field("m") == 1), not_({"n": many})):
+        asyncio.run(store.acount(filter))
+    assert [thread == threading.get_ident() for thread in store.built_in] == [on_the_loop] * 3
 
 
 @pytest.mark.parametrize("kind", [BaseVectorStore, OperationStore, LexicalOperations])

@@ -156,7 +156,11 @@ async def _adrive(connection: AsyncConnection[Any], steps: Steps[Any], request: 
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         if adapt:
             teach(cursor)
-        return await adrive(steps, lambda request: aexecute(cursor, request), request)
+        return await adrive(steps, lambda request: aexecute(cursor, request), request, is_large=_is_large)
+
+
+def _is_large(answer: object) -> bool:
+    return isinstance(answer, Answer) and len(answer.rows) > _AT_ONCE
 
 
 def teach(what: psycopg.abc.AdaptContext) -> None:

@@ -30,6 +30,8 @@ T = TypeVar("T")
 _TRANSIENT_STATUS: Final = frozenset((408, 425, 429, 500, 502, 503, 504))
 _TRANSIENT_GRPC: Final = frozenset(("UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "ABORTED"))
 _LONGEST_WAIT: Final = 10.0
+_AT_ONCE: Final = 32
+"""Up to this many points of an answer are looked through on the event loop."""
 
 # Stores that share a local client share its lock: local mode is not safe between threads.
 _locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
@@ -290,7 +292,7 @@ class QdrantConnection:
 
         # An async local client never yields to the loop, so the lock is not held across anything that waits.
         with _lock_of(self._given_async) if self._async_is_local else nullcontext():
-            return await adrive(program, perform)
+            return await adrive(program, perform, is_large=_is_large)
 
     async def _acall(self, client: Any, call: Call) -> Any:
         for attempt in range(self._max_retries + 1):
@@ -340,6 +342,14 @@ class QdrantConnection:
         if mine is not None and mine is not self._given_async:
             await mine.close()
         await asyncio.to_thread(self.close)
+
+
+def _is_large(answer: Any) -> bool:
+    """Say whether the operation has much to do with an answer: many points, in a page or in several lists."""
+    if isinstance(answer, (list, tuple)):
+        return len(answer) > _AT_ONCE or any(map(_is_large, answer[:1]))
+    found = getattr(answer, "points", None) or getattr(answer, "hits", None) or ()
+    return len(found) > _AT_ONCE
 
 
 def _is_local(client: Any) -> bool:
