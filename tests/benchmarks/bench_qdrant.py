@@ -153,9 +153,11 @@ def main() -> None:
         print(lines[-1], flush=True)
     if options.write:
         note = (
-            "`make bench ARGS=qdrant`. Times to those of qdrant-client's own calls on the same records. A filter asks "
-            "for points without tokens as well, an upsert writes the tokens that filters need, and a patch is seen "
-            "whole, which takes six requests: see docs/qdrant.md."
+            "`make bench ARGS=qdrant`. Times to those of qdrant-client's own calls on the same records. All "
+            "is in one process, REST too, so nothing but the work itself counts. A call in the engine takes "
+            "0.15 ms, and checking arguments, ties and scopes as much again. A filter asks for points without "
+            "tokens as well, an upsert writes the tokens that filters need (most of its time is the binding's "
+            "reading of them), and a patch is seen whole, which takes six requests: see docs/qdrant.md."
         )
         write_section(options.write, "qdrant", table_section("Qdrant", note, lines, ["qdrant-client"]))
 
