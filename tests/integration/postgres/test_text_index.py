@@ -107,6 +107,24 @@ def test_any_history_finds_what_a_fresh_keyword_index_finds(store: PgLexicalVect
             assert_same(store.scoped({"acl": ["b"]}).search_text(query, **options), visible.retrieve(query, **options))
 
 
+def test_a_floor_keeps_what_reaches_it_and_equal_scores_are_cut_by_id(store: PgLexicalVectorStore) -> None:
+    """The kind: a cut through equal scores, by the floor or by `top_k`, that goes by the order of writing."""
+    for n in reversed(range(9)):
+        store.upsert([VectorRecord(f"t{n}", "a fox", [1.0, n, 0.0])])
+    found = store.search_text("fox", top_k=3)
+    assert [one.id for one in found] == ["t0", "t1", "t2"]
+    assert store.search_text("fox", top_k=3, min_score=found[0].score) == found
+
+
+def test_a_writer_that_merges_keeps_every_segment(store: PgLexicalVectorStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind: a merge that only some writers happen to do, and that loses what stood beside."""
+    monkeypatch.setattr("agora_core.stores.postgres.text.index._MERGED_ONE_IN", 1)
+    records = [VectorRecord(f"t{n}", f"fox {n}", [1.0, n, 0.0]) for n in range(5)]
+    for one in records:
+        store.upsert([one])
+    assert_same(store.search_text("fox 3", top_k=9), keyword(records).retrieve("fox 3", top_k=9))
+
+
 def test_phrases_and_exclusions_with_web_syntax(store: PgLexicalVectorStore) -> None:
     texts = ["git commit -m sets the message", "commit a git message", "tar -xvf archive", "the message of a commit"]
     store.upsert([VectorRecord(f"t{n}", text, [1.0, n, 0.0]) for n, text in enumerate(texts)])
