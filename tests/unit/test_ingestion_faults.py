@@ -20,7 +20,9 @@ from agora_core import (
     document_id_of,
     ingest_chunks,
     ingest_documents,
+    sync_documents,
 )
+from agora_core.testing import FakeEmbeddingProvider
 from tests.unit.ingestion_doubles import LONG, DeletingStore, Embedder, MinimalStore, content, documents
 
 
@@ -157,3 +159,32 @@ def test_a_vector_the_store_refuses_loses_nothing(spoil: Callable[[Any], Any], b
     assert content(store) == before
     assert keyword.retrieve("copper") == []
     assert len(keyword.retrieve("torque")) == 2
+
+
+class Failing(KeywordRetriever):
+    """An index whose next write fails."""
+
+    fails = False
+
+    def replace_documents(self, *arguments: Any, **options: Any) -> Any:
+        if self.fails:
+            self.fails = False
+            raise OSError("the disk is full")
+        return super().replace_documents(*arguments, **options)
+
+
+@pytest.mark.parametrize("again", [ingest_documents, sync_documents])
+def test_an_index_that_failed_is_repaired_by_the_next_run(again: Callable[..., Any]) -> None:
+    """Kind: two copies, one of them behind. The store is the truth; the failure is told and the next run repairs."""
+    store, index = MemoryVectorStore(), Failing()
+    options: dict[str, Any] = {"embedder": FakeEmbeddingProvider(8), "store": store, "keyword": index}
+    ingest_documents([IngestDocument("a", "salary falcon"), IngestDocument("b", "budget")], **options)
+    index.fails = True
+    changed = [IngestDocument("a", "merger eagle"), IngestDocument("b", "budget")]
+    with pytest.raises(OSError, match="disk is full"):
+        ingest_documents(changed, **options)
+    assert [record.text for record in store.get(["a#0"])] == ["merger eagle"]
+    assert index.retrieve("eagle") == []
+    again(changed, **options)
+    assert [passage.id for passage in index.retrieve("eagle")] == ["a#0"]
+    assert index.retrieve("falcon") == []
