@@ -27,7 +27,7 @@ def to_core_filter(filter: Any) -> AnyFilter:
     `$eq` with a list is equality with the whole list. `$in` and `$nin` compare the whole value, as `in_` does: a stored
     list is not looked into (a plain list value, `{"acl": ["a", "b"]}`, does that). `$ne`, `$nin` and `$not` are
     satisfied by a missing key. `$exists` asks whether the key is there, be its value null. `$between` has both ends
-    included. Keys are literal: a dot is no path; write `field("author.name") == "x"` to step into an object.
+    included. Keys are literal: a dot is not a path; write `field("author.name") == "x"` to step into an object.
 
     Raises:
         InvalidFilterError: the filter is none of the three, or holds an operator that is not known, or one that is

@@ -44,7 +44,7 @@ def reading_archive(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     A file that is not there, or may not be read, is told by the OSError it is.
 
     Raises:
-        TypeError: `path` is no path.
+        TypeError: `path` is not a path.
         InvalidArgumentError: the file is no archive of ours, or is damaged.
     """
     name = os.fspath(path)
@@ -156,5 +156,5 @@ def _sync_folder(folder: Path) -> None:
 
 def _damaged(name: str, what: str, error: BaseException) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"path {name!r} is no saved {what}, or is damaged ({type(error).__name__}: {error}); save the {what} again"
+        f"path {name!r} is not a saved {what}, or is damaged ({type(error).__name__}: {error}); save the {what} again"
     )

@@ -96,7 +96,7 @@ def check_query(query: Any) -> str:
     """Return a query as it is.
 
     Raises:
-        InvalidArgumentError: it is no str.
+        InvalidArgumentError: it is not a str.
     """
     if not isinstance(query, str):
         raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")

@@ -174,7 +174,7 @@ class ModelServerError(AgoraError, RuntimeError):
 
 
 class AuthorizationError(AgoraError, RuntimeError):
-    """A permission check answered with something that is no decision; nothing was returned.
+    """A permission check answered with something that is not a decision; nothing was returned.
 
     Examples:
         >>> AuthorizedRetriever(retriever, lambda ids: ["never asked for"]).retrieve("leave")

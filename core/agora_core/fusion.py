@@ -157,7 +157,7 @@ def check_k(k: Any) -> float:
     """Return `k` as it is.
 
     Raises:
-        InvalidArgumentError: it is no finite number of 0 or more.
+        InvalidArgumentError: it is not a finite number of 0 or more.
     """
     if isinstance(k, bool) or not isinstance(k, (int, float)) or not math.isfinite(k) or k < 0:
         raise InvalidArgumentError(f"k must be a finite number of 0 or more, got {k!r}")

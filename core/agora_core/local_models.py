@@ -28,7 +28,7 @@ def check_file(path: Any, *, argument: str) -> Path:
     """Return `path` as the Path of a file that is there.
 
     Raises:
-        InvalidArgumentError: it is no path, or no file is there.
+        InvalidArgumentError: it is not a path, or no file is there.
     """
     try:
         checked = Path(path)
@@ -54,7 +54,7 @@ def load_tokenizer(path: Path, *, extra: str) -> Any:
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the package raises no narrower class
-        raise InvalidArgumentError(f"tokenizer: {str(path)!r} is no tokenizer.json: {error}") from error
+        raise InvalidArgumentError(f"tokenizer: {str(path)!r} is not a tokenizer.json: {error}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -67,7 +67,7 @@ def read_safetensors(path: Path, name: str) -> NDArray[Any]:
     (https://github.com/huggingface/safetensors, "Format").
 
     Raises:
-        InvalidArgumentError: the file is no safetensors file or has no such tensor.
+        InvalidArgumentError: the file is not a safetensors file or has no such tensor.
     """
     try:
         with path.open("rb") as file:
@@ -164,7 +164,7 @@ class OnnxTextModel:
         try:
             session = runtime.InferenceSession(str(self._model_path), options, providers=self._providers)
         except Exception as error:  # the package raises a dozen classes of its own
-            raise InvalidArgumentError(f"model: {str(self._model_path)!r} is no ONNX model: {error}") from error
+            raise InvalidArgumentError(f"model: {str(self._model_path)!r} is not an ONNX model: {error}") from error
         self._check_inputs(session)
         self._output_name(session)
         return tokenizer, session

@@ -233,7 +233,7 @@ def validate_patch(patch: Any) -> dict[str, JSON]:
     """Return the effective part of a patch, validated and copied: UNSET dropped, None kept.
 
     Raises:
-        InvalidMetadataError: the patch is no mapping, a key is no str, or a value is not JSON.
+        InvalidMetadataError: the patch is no mapping, a key is not a str, or a value is not JSON.
     """
     if not isinstance(patch, Mapping):
         raise InvalidMetadataError(f"patch must be a mapping, got {type(patch).__name__}")

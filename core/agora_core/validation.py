@@ -87,7 +87,7 @@ def check_id(value: Any, *, argument: str = "id") -> str:
     """Return a record or document id that was given as an argument.
 
     Raises:
-        InvalidArgumentError: it is no str, or holds what no database stores.
+        InvalidArgumentError: it is not a str, or holds what no database stores.
     """
     return check_text(value, where=argument, what="the id")
 
@@ -133,7 +133,7 @@ def prepare_records(records: Iterable[VectorRecord], *, dimension: int | None) -
     """Validate and copy records; of those with one id the last wins.
 
     Raises:
-        InvalidArgumentError: something given is no record, or an id is empty.
+        InvalidArgumentError: something given is not a record, or an id is empty.
         InvalidMetadataError: an id, text, source or metadata is not storable; the message names record, key and type.
         DimensionMismatchError, InvalidEmbeddingError: an embedding is not as `prepare_embedding` takes it; where
             `dimension` is None, the first record's length counts for all.
@@ -188,7 +188,7 @@ def checked_record(record: Any, position: int) -> VectorRecord:
     """Return a record of plain, storable strings, each attribute read once; metadata and embedding as they are.
 
     Raises:
-        InvalidArgumentError: it is no record.
+        InvalidArgumentError: it is not a record.
         InvalidMetadataError: its id is empty, or id, text, source or context is not storable.
     """
     if not hasattr(record, "embedding") or not hasattr(record, "text"):

@@ -77,7 +77,7 @@ def test_a_folder_is_asked_without_a_store(folder: Path) -> None:
         (("check", "postgresql://nobody@127.0.0.1:1/none"), 1, "not ok"),
         (("check", "nowhere"), 2, "does not exist"),
         (("check", "."), 1, "Error: [Errno 21] Is a directory: '.'"),
-        (("check", "a.txt"), 1, "Error: path 'a.txt' is no saved memory store"),
+        (("check", "a.txt"), 1, "Error: path 'a.txt' is not a saved memory store"),
         (("sync", ".", "--store", "."), 1, "Error: [Errno 21] Is a directory: '.'"),
     ],
 )

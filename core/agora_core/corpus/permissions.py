@@ -44,7 +44,7 @@ def sync_permissions(
         `not found`.
 
     Raises:
-        InvalidArgumentError: something given is no pair of an id and a patch.
+        InvalidArgumentError: something given is not a pair of an id and a patch.
 
     Examples:
         >>> sync_permissions([("leave", {"acl": ["staff"]}), ("gone", {"acl": []})], store=store).failed

@@ -43,7 +43,7 @@ class OnnxEmbeddingProvider:
     Raises:
         InvalidArgumentError: an argument breaks a rule, or a file is not there (at once) or not readable (first use).
         MissingExtraError: onnxruntime or tokenizers is missing (`pip install 'agora-retrieval[onnx]'`), at first use.
-        EmbeddingError: the model failed or answered with something that is no vectors.
+        EmbeddingError: the model failed or answered with something that is not vectors.
 
     Examples:
         >>> minilm = OnnxEmbeddingProvider(

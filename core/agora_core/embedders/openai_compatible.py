@@ -192,7 +192,7 @@ def read_embeddings(answer: Any, count: int) -> list[Vector]:
 
 def _read_vector(value: Any, index: int) -> Vector:
     if not isinstance(value, list) or not value or not all(type(number) in (float, int) for number in value):
-        raise ValueError(f"the vector at index {index} is no list of numbers")
+        raise ValueError(f"the vector at index {index} is not a list of numbers")
     try:
         # The cast of a number beyond float32 gives infinity, which the next line refuses.
         with np.errstate(over="ignore"):

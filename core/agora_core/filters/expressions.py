@@ -52,7 +52,7 @@ class Expression:
 
     def to_json(self) -> dict[str, Any]:
         """Return the expression as plain JSON that `Expression.from_json` reads back."""
-        raise InvalidFilterError(f"{type(self).__name__} is no condition of the filter language")
+        raise InvalidFilterError(f"{type(self).__name__} is not a condition of the filter language")
 
     @staticmethod
     def from_json(data: Any) -> Expression:
@@ -289,7 +289,7 @@ def compile_filter(filter: AnyFilter) -> Expression:
     """Return the internal form of a filter: an expression as it is, the mapping form compiled.
 
     Raises:
-        InvalidFilterError: the filter is neither, a key is no str, or a value is not JSON or is UNSET.
+        InvalidFilterError: the filter is neither, a key is not a str, or a value is not JSON or is UNSET.
 
     Examples:
         >>> compile_filter({"year": 2024}) == compile_filter(field("year") == 2024)

@@ -26,7 +26,7 @@ def predicate(expression: Expression) -> Predicate:
         inner = predicate(expression.child)
         return lambda metadata: not inner(metadata)
     if not isinstance(expression, Leaf):
-        raise UnsupportedFilterError(f"{type(expression).__name__} is no condition of the filter language")
+        raise UnsupportedFilterError(f"{type(expression).__name__} is not a condition of the filter language")
     test, path = expression.operator.holds(expression.operand), expression.path
 
     def holds(metadata: Mapping[str, JSON]) -> bool:

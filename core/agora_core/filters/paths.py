@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 
 class Place:
-    """A place in the metadata, which is no condition yet."""
+    """A place in the metadata, which is not a condition yet."""
 
     __slots__ = ("path",)
     path: Path

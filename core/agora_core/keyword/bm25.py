@@ -31,7 +31,7 @@ def check_bm25_parameters(k1: Any, b: Any) -> tuple[float, float]:
     """Return `k1` and `b` as floats.
 
     Raises:
-        InvalidArgumentError: k1 is negative, b is outside 0 to 1, or one of them is no finite number.
+        InvalidArgumentError: k1 is negative, b is outside 0 to 1, or one of them is not a finite number.
     """
     for name, value in (("k1", k1), ("b", b)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):

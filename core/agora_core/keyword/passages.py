@@ -40,7 +40,7 @@ def prepare_texts(records: Iterable[Any]) -> TextBatch:
     """Validate and copy anything with an id and a text, a source and metadata optional; of one id the last wins.
 
     Raises:
-        InvalidArgumentError: something given is no record, or an id is empty.
+        InvalidArgumentError: something given is not a record, or an id is empty.
         InvalidMetadataError: an id, text, source or metadata is not storable; the message names record, key and type.
     """
     if isinstance(records, (str, bytes)) or not isinstance(records, Iterable):

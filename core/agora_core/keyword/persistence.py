@@ -158,7 +158,7 @@ def read_index(path: str | os.PathLike[str]) -> tuple[SavedText, TextBatch]:
     """Return what a file holds, validated as if it came from a caller.
 
     Raises:
-        InvalidArgumentError: the file is no saved keyword index, is damaged, or is of a newer release.
+        InvalidArgumentError: the file is not a saved keyword index, is damaged, or is of a newer release.
         FileNotFoundError: there is no such file.
     """
     with reading_archive(path, "keyword index"):

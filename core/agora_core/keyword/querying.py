@@ -1,7 +1,7 @@
 """What a query asks of texts: weighted terms, and with `syntax="web"` phrases that must and that must not stand there.
 
 One meaning for every index and store. A phrase is a run of terms next to one another, as the tokenizer gives them; it
-has no syntax to get wrong: what is no phrase and no exclusion is words.
+has no syntax to get wrong: what is neither a phrase nor an exclusion is words.
 """
 
 from __future__ import annotations

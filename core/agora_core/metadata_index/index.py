@@ -108,7 +108,7 @@ class MetadataIndex:
         if isinstance(expression, Not):
             return self._complement(self.select(expression.child))
         if not isinstance(expression, Leaf):
-            raise UnsupportedFilterError(f"{type(expression).__name__} is no condition of the filter language")
+            raise UnsupportedFilterError(f"{type(expression).__name__} is not a condition of the filter language")
         index = self._index(expression.path)
         return NO_ROWS if index is None else self._leaf(expression, index)
 

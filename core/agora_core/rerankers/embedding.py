@@ -70,7 +70,7 @@ class EmbeddingReranker:
             matrix = np.asarray(listed, dtype=np.float64)
         except (TypeError, ValueError):
             name = type(self._embedder).__name__
-            raise EmbeddingError(f"{name} answered with something that is no vectors of one length") from None
+            raise EmbeddingError(f"{name} answered with something that is not vectors of one length") from None
         if query.ndim != 1 or matrix.shape != (count, len(query)):
             raise EmbeddingError(
                 f"{type(self._embedder).__name__} answered with vectors of shape {matrix.shape} to {count} texts "

@@ -162,7 +162,7 @@ def read_scores(answer: Any, count: int) -> list[Scored]:
     if isinstance(answer, dict):
         items = answer.get("results", answer.get("data"))
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise ValueError("it is no list of objects, nor has one called 'results' or 'data'")
+        raise ValueError("it is not a list of objects, nor has one called 'results' or 'data'")
     scores: dict[int, float] = {}
     for item in items:
         index = item.get("index")
@@ -170,7 +170,7 @@ def read_scores(answer: Any, count: int) -> list[Scored]:
             continue
         score = item.get("relevance_score", item.get("score", 0.0))
         if not is_finite(score):
-            raise ValueError(f"the score of index {index} is no finite number")
+            raise ValueError(f"the score of index {index} is not a finite number")
         scores[index] = score
     return list(scores.items())
 

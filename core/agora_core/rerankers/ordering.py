@@ -16,7 +16,7 @@ def check_request(query: Any, passages: Any, top_k: Any) -> list[Passage]:
     """Return the passages as a list, the query and `top_k` checked.
 
     Raises:
-        InvalidArgumentError: the query is no str, `top_k` is neither None nor an int of 1 or more, or `passages` holds
+        InvalidArgumentError: the query is not a str, `top_k` is neither None nor an int from 1, or `passages` holds
             something that is no passage.
     """
     check_text(query, where="rerank", what="query")

@@ -252,7 +252,7 @@ class KeywordRetriever(BaseRetriever):
                 are left alone by removals, and make a write fail that would replace, create or leave one there.
 
         Raises:
-            InvalidArgumentError: something given is no record.
+            InvalidArgumentError: something given is not a record.
             InvalidMetadataError: a record is not storable; the message names it, the key and the type.
             ScopeViolationError: a passage, or the one it would replace, does not match `within`.
         """
@@ -495,7 +495,7 @@ class KeywordRetriever(BaseRetriever):
             tokenizer: needed where the saved one is not known by name here; otherwise it must be the same.
 
         Raises:
-            InvalidArgumentError: the file is no saved index or is damaged, or the tokenizer is not the saved one.
+            InvalidArgumentError: the file is not a saved index or is damaged, or the tokenizer is not the saved one.
             FileNotFoundError: there is no such file.
         """
         saved, batch = read_index(path)

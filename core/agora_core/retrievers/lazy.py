@@ -237,7 +237,7 @@ class LazyRetriever(BaseRetriever):
         texts is the saved one. A failure leaves all as it was.
 
         Raises:
-            InvalidArgumentError: the file is no saved store, is damaged, or its texts were indexed by another tokenizer
+            InvalidArgumentError: the file is not a saved store or is damaged, or it was indexed by another tokenizer
                 than the factory was told.
             FileNotFoundError: there is no such file.
             UnsupportedOperationError: the store keeps its records itself, or was given to the factory.

@@ -27,7 +27,7 @@ def test_facets_are_those_of_the_records(make_store: Any, admin: Any, tokens: bo
     store = make_store(index=None)
     if not tokens:
         admin.execute(f"ALTER TABLE {store.table} DROP COLUMN tokens")
-        store._look_again()
+        store._recheck()
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
     @given(RECORDS, st.sampled_from([["k"], ["k", "in"], ["k", "in", "in"]]), st.integers(1, 6), st.booleans())

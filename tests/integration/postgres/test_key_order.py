@@ -48,7 +48,7 @@ def test_the_order_of_keys_is_that_of_the_memory_store(make_store: Any) -> None:
 def test_a_table_without_the_column_answers_in_jsonb_order(make_store: Any, admin: Any) -> None:
     store = make_store(index=None)
     admin.execute(f"ALTER TABLE {store.table} DROP COLUMN agora_key_order")
-    store._look_again()
+    store._recheck()
     store.upsert([VectorRecord("a", "x", [1, 0, 0], None, {"zz": 1, "b": 2})])
     assert store.update_metadata("a", {"a": 1}) == 1
     assert list(store.get(["a"])[0].metadata) == ["a", "b", "zz"]

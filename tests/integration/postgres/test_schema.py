@@ -301,7 +301,7 @@ def test_an_index_beside_writers_and_what_an_interruption_leaves(make_store: Any
     assert asyncio.run(store.abuild_index(concurrently=True, progress=lambda *state: None)) is True
     name = f"{store.table}_cosine_hnsw_idx"
     admin.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
-    store._look_again()
+    store._recheck()
     assert [p.id for p in store.search([1, 0, 0], top_k=1)] == ["d0#0"]
     assert store.build_index(concurrently=True) is True
     with pytest.raises(SchemaError, match="opened with index=None"):

@@ -123,7 +123,7 @@ def test_an_older_pgvector_is_slower_and_not_wrong(store: PgVectorStore, rows: A
         assert [p.id for p in found] == truth(rows, query, rows[1] * 7919 % 100 < 20, 10)
         assert len(store.search(query, top_k=60)) == 60
     finally:
-        store._look_again()
+        store._recheck()
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2", "inner"])

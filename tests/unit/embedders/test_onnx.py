@@ -150,9 +150,9 @@ def test_missing_files_are_named_at_once(files: tuple[Path, Path], tmp_path: Pat
 
 def test_files_of_another_kind_are_named_at_first_use(files: tuple[Path, Path], tmp_path: Path) -> None:
     model, tokenizer = files
-    with pytest.raises(InvalidArgumentError, match=r"model\.onnx' is no tokenizer\.json"):
+    with pytest.raises(InvalidArgumentError, match=r"model\.onnx' is not a tokenizer\.json"):
         OnnxEmbeddingProvider(model, model).embed(["cat"])
-    with pytest.raises(InvalidArgumentError, match=r"tokenizer\.json' is no ONNX model"):
+    with pytest.raises(InvalidArgumentError, match=r"tokenizer\.json' is not an ONNX model"):
         OnnxEmbeddingProvider(tokenizer, tokenizer).embed(["cat"])
     image = write_image_model(tmp_path / "image.onnx")
     with pytest.raises(InvalidArgumentError, match="asks for the input 'pixel_values'"):

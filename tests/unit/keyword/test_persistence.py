@@ -167,7 +167,7 @@ def array_bytes(values: Any, kind: Any, path: Path) -> bytes:
 def test_a_damaged_array_is_refused(tmp_path: Path, member: str, values: Any, kind: Any) -> None:
     saved(tmp_path / "i")
     rewrite(tmp_path / "i", member, array_bytes(values, kind, tmp_path / "array.npy"))
-    with pytest.raises(InvalidArgumentError, match="is no saved keyword index, or is damaged"):
+    with pytest.raises(InvalidArgumentError, match="is not a saved keyword index, or is damaged"):
         KeywordRetriever.load(tmp_path / "i")
 
 
@@ -186,13 +186,13 @@ def test_a_damaged_array_is_refused(tmp_path: Path, member: str, values: Any, ki
 def test_a_damaged_file_is_refused(tmp_path: Path, member: str, content: bytes) -> None:
     saved(tmp_path / "i")
     rewrite(tmp_path / "i", member, content)
-    with pytest.raises(InvalidArgumentError, match="is no saved keyword index, or is damaged"):
+    with pytest.raises(InvalidArgumentError, match="is not a saved keyword index, or is damaged"):
         KeywordRetriever.load(tmp_path / "i")
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "i").write_bytes(b"\x80\x04K\x01.")
-    with pytest.raises(InvalidArgumentError, match="is no saved keyword index, or is damaged"):
+    with pytest.raises(InvalidArgumentError, match="is not a saved keyword index, or is damaged"):
         KeywordRetriever.load(tmp_path / "i")
 
 

@@ -160,7 +160,7 @@ def test_a_condition_the_index_does_not_know_is_refused() -> None:
     index = MetadataIndex([{"k": 1}])
     index.append(0)
     for unknown in (Strange(), And((Strange(),))):
-        with pytest.raises(UnsupportedFilterError, match="is no condition of the filter language"):
+        with pytest.raises(UnsupportedFilterError, match="is not a condition of the filter language"):
             index.select(unknown)
 
 

@@ -104,7 +104,7 @@ def npy(array: Any) -> bytes:
 
 
 def refused(path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="is no saved memory store, or is damaged"):
+    with pytest.raises(InvalidArgumentError, match="is not a saved memory store, or is damaged"):
         MemoryVectorStore.load(path)
 
 

@@ -319,7 +319,7 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
             quantization: see the class.
 
         Raises:
-            InvalidArgumentError: the file is no saved store or is damaged, or the tokenizer is not the saved one.
+            InvalidArgumentError: the file is not a saved store or is damaged, or the tokenizer is not the saved one.
             FileNotFoundError: there is no such file.
         """
         saved = read_store(path)

@@ -132,7 +132,7 @@ def read_store(path: str | os.PathLike[str]) -> SavedStore:
     """Return what a file holds: whole, and unchanged since it was saved.
 
     Raises:
-        InvalidArgumentError: the file is no saved store, is damaged, or is of a newer release.
+        InvalidArgumentError: the file is not a saved store, is damaged, or is of a newer release.
         FileNotFoundError: there is no such file.
     """
     with reading_archive(path, "memory store"), zipfile.ZipFile(path) as archive:

@@ -623,7 +623,7 @@ class MemoryVectorStore(BaseVectorStore):
         then on it may be replaced or removed.
 
         Raises:
-            InvalidArgumentError: the file is no saved store, or is damaged.
+            InvalidArgumentError: the file is not a saved store, or is damaged.
             FileNotFoundError: there is no such file.
         """
         saved = read_store(path)

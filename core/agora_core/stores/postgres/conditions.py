@@ -222,7 +222,7 @@ def _too_many(number: str) -> UnsupportedFilterError:
 
 def _leaf(node: Expression) -> Leaf:
     if not isinstance(node, Leaf):
-        raise UnsupportedFilterError(f"{type(node).__name__} is no condition of the filter language")
+        raise UnsupportedFilterError(f"{type(node).__name__} is not a condition of the filter language")
     return node
 
 

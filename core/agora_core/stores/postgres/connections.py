@@ -186,7 +186,7 @@ class Connections:
                     cast("str", self._source),
                     size=self._max_connections,
                     timeout=self._pool_timeout,
-                    configure=session.teach,
+                    configure=session.register_types,
                 )
             return self._pool
 
@@ -296,7 +296,7 @@ class Connections:
                     cast("str", self._source),
                     size=self._max_connections,
                     timeout=self._pool_timeout,
-                    configure=session.teach,
+                    configure=session.register_types,
                 )
                 self._pools[loop] = pool
             return pool

@@ -189,7 +189,7 @@ class PgSchema(PgOperations):
                 if any(left.name == name for left in catalog.indexes):
                     yield rendered(sql.SQL("DROP INDEX IF EXISTS {}").format(layout.qualified(name)))
                 yield from _made(rendered(statement))
-            self._look_again()
+            self._recheck()
             if self._texts is not None:
                 yield from self._texts.ensure((yield from self._known_target()))
 
@@ -224,7 +224,7 @@ class PgSchema(PgOperations):
                     )
                 yield rendered(statement)
             yield rendered(sql.SQL("ANALYZE {}").format(layout.name))
-            self._look_again()
+            self._recheck()
             return True
 
         # CREATE INDEX CONCURRENTLY refuses to stand in a transaction.

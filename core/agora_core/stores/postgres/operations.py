@@ -102,7 +102,7 @@ class PgOperations(OperationStore):
         self._target = (target, time.monotonic() + _CATALOG_SECONDS)
         return target
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         """Forget the catalog, after something that changes it."""
         self._target = None
         self._selectivity.forget()

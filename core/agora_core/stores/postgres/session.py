@@ -148,14 +148,14 @@ def _settings(actor: Mapping[str, str | None]) -> sql.Composed:
 def _drive(connection: Connection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
     with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         if adapt:
-            teach(cursor)
+            register_types(cursor)
         return drive(steps, lambda request: execute(cursor, request), request)
 
 
 async def _adrive(connection: AsyncConnection[Any], steps: Steps[Any], request: Request, adapt: bool) -> Any:
     async with connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
         if adapt:
-            teach(cursor)
+            register_types(cursor)
         return await adrive(steps, lambda request: aexecute(cursor, request), request, is_large=_is_large)
 
 
@@ -163,7 +163,7 @@ def _is_large(answer: object) -> bool:
     return isinstance(answer, Answer) and len(answer.rows) > _AT_ONCE
 
 
-def teach(what: psycopg.abc.AdaptContext) -> None:
+def register_types(what: psycopg.abc.AdaptContext) -> None:
     """Teach a connection of ours to send embeddings, or one cursor of a connection that was handed in."""
     what.adapters.register_dumper(Vector, VectorDumper)
 

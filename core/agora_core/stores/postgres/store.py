@@ -200,7 +200,7 @@ class PgVectorStore(PgRowSecurity):
 
     def _swapped(self, into: PgVectorStore) -> None:
         for store in (self, into):
-            store._look_again()
+            store._recheck()
             store._model = None
 
     def close(self) -> None:

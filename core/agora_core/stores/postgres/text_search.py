@@ -166,7 +166,7 @@ class TextQuery:
 
 
 def parse_text_query(query: Any, *, drop_stop_words: bool, plain: bool = False) -> TextQuery:
-    """Take a query apart. There is no syntax to get wrong: what is no phrase and no exclusion is words.
+    """Take a query apart. There is no syntax to get wrong: what is neither a phrase nor an exclusion is words.
 
     `"heat pump"` must stand so; `-price` and `-"used car"` must not stand; everything else is found if any word is.
 
@@ -176,7 +176,7 @@ def parse_text_query(query: Any, *, drop_stop_words: bool, plain: bool = False) 
             them belong to.
 
     Raises:
-        InvalidArgumentError: the query is no str.
+        InvalidArgumentError: the query is not a str.
     """
     if not isinstance(query, str):
         raise InvalidArgumentError(f"query must be a str, got {type(query).__name__}")

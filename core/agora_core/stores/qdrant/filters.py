@@ -150,7 +150,7 @@ class _Compiler:
                 return conjunction([child for child in children if child is not None])
             return None if None in children else self._models.Filter(should=children)
         if not isinstance(node, Leaf):
-            raise UnsupportedFilterError(f"{type(node).__name__} is no condition that Qdrant can be asked")
+            raise UnsupportedFilterError(f"{type(node).__name__} is not a condition that Qdrant can be asked")
         condition, exact = self._leaf(node)
         if exact:
             return self._models.Filter(must_not=[condition]) if negated else condition

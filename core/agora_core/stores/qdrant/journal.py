@@ -81,9 +81,9 @@ class View:
         return _state(self.entries or {}, change)
 
     def look(self, payload: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """Return a payload as a reader sees it; None for a point that is not to be seen, or is no record."""
+        """Return a payload as a reader sees it; None for a point that is not to be seen, or is not a record."""
         if not payload or "id" not in payload:
-            # A point without an id in its payload is no record of this system; it is nobody's to list or to patch.
+            # A point without an id in its payload is not a record of this system; it is nobody's to list or to patch.
             return None
         mark = mark_of(payload)
         if mark is None:
