@@ -142,6 +142,7 @@ def memory_rows(given: list[VectorRecord], calls: int) -> Iterator[Row]:
     store.upsert(given)
     for what in ("4 mid", "rare + 2 common"):
         queries = asked(KINDS[what][0], 5 * calls)
+        in_turn({"it": store}, queries)  # what is kept of a term's scores is kept for both
         plain = in_turn({"it": store}, queries)["it"]
         cut = in_turn({"it": store}, queries, per_document=1)["it"]
         ratio = statistics.median(cut) / statistics.median(plain)
