@@ -34,7 +34,7 @@ from psycopg_pool import ConnectionPool
 
 from agora_core import PgLexicalVectorStore, PgVectorStore
 from agora_core.stores.postgres.rows import COPY_HEADER, COPY_TRAILER, copy_rows, one_vector
-from agora_core.stores.postgres.session import teach
+from agora_core.stores.postgres.session import register_types
 from agora_core.validation import prepare_records
 from tests.benchmarks.page import write_section
 from tests.benchmarks.vector_data import DIMENSION, Corpus, tokens_of
@@ -81,7 +81,7 @@ class Bench:
         self.corpus = corpus
         self.rows: list[Row] = []
         self.bare = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
-        teach(self.bare)
+        register_types(self.bare)
         self.queries = [one_vector(query, "vector") for query in corpus.queries]
         unit = corpus.vectors / np.linalg.norm(corpus.vectors, axis=1, keepdims=True)
         self.scores = (corpus.queries / np.linalg.norm(corpus.queries, axis=1, keepdims=True)) @ unit.T
@@ -284,7 +284,7 @@ def throughput(bench: Bench, ours: Callable[[int], Any], raw: Callable[[Any, int
     def configure(connection: Any) -> None:
         connection.autocommit = True
         connection.prepare_threshold = None
-        teach(connection)
+        register_types(connection)
         connection.execute("SET hnsw.ef_search = 100")
 
     with ConnectionPool(bench.conninfo, min_size=10, max_size=10, configure=configure) as pool:
