@@ -205,9 +205,9 @@ class TestEmbeddingReranker:
         [
             ([[1.0, 0.0]], "returned 1 vectors for 2 texts"),
             ([[1.0, 0.0]] * 4, "returned 4 vectors for 2 texts"),
-            ([[1.0, 0.0], [1.0]], "no vectors of one length"),
+            ([[1.0, 0.0], [1.0]], "not vectors of one length"),
             ([[1.0], [1.0]], r"vectors of shape \(2, 1\) to 2 texts and of shape \(2,\) to a query"),
-            ([["a"], ["b"]], "no vectors of one length"),
+            ([["a"], ["b"]], "not vectors of one length"),
             (5, "must return one vector per text, got int"),
         ],
     )
