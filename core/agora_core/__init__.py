@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from agora_core.errors import MissingExtraError as MissingExtraError
+from agora_core.extras import stand_in
+
 __version__ = "0.1.0"
 
 _MODULES: dict[str, str] = {}
@@ -164,7 +167,10 @@ __all__ = [*sorted(_MODULES), "__version__", "retrievers"]
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        value = getattr(importlib.import_module(_MODULES[name]), name)
+        try:
+            value = getattr(importlib.import_module(_MODULES[name]), name)
+        except MissingExtraError as error:
+            return stand_in(name, error)
         globals()[name] = value
         return value
     if name in _SUBPACKAGES:
@@ -229,9 +235,6 @@ if TYPE_CHECKING:
     )
     from agora_core.errors import (
         InvalidMetadataError as InvalidMetadataError,
-    )
-    from agora_core.errors import (
-        MissingExtraError as MissingExtraError,
     )
     from agora_core.errors import (
         ModelServerError as ModelServerError,

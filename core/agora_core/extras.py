@@ -24,6 +24,23 @@ def require(module: str, *, extra: str) -> Any:
         ) from error
 
 
+def stand_in(name: str, error: MissingExtraError) -> type:
+    """Return a class in the place of one whose package is missing: it can be named, and raises `error` when it is used.
+
+    So `hasattr`, `isinstance` and `from ... import *` work on an installation without the extra.
+    """
+
+    class Missing(type):
+        def __call__(cls, *_: Any, **__: Any) -> Any:
+            raise error
+
+        def __getattr__(cls, attribute: str) -> Any:
+            # What Python and its tools ask of every class is not a use of this one.
+            raise AttributeError(attribute) if attribute.startswith("_") else error
+
+    return Missing(name, (), {"__doc__": str(error)})
+
+
 def lazy_attributes(
     package: str,
     modules: Mapping[str, str],
