@@ -165,14 +165,14 @@ class TestReranking:
     @pytest.mark.parametrize(
         ("body", "problem"),
         [
-            ({"scores": [1, 2]}, "no list of objects"),
-            ({"results": "x"}, "no list of objects"),
-            ([0.5, 0.25], "no list of objects"),
-            ("text", "no list of objects"),
-            ([{"index": 0, "score": "high"}], "the score of index 0 is no finite number"),
-            ([{"index": 0, "score": None}], "the score of index 0 is no finite number"),
-            ([{"index": 0, "score": float("nan")}], "the score of index 0 is no finite number"),
-            ([{"index": 0, "score": 10**400}], "the score of index 0 is no finite number"),
+            ({"scores": [1, 2]}, "not a list of objects"),
+            ({"results": "x"}, "not a list of objects"),
+            ([0.5, 0.25], "not a list of objects"),
+            ("text", "not a list of objects"),
+            ([{"index": 0, "score": "high"}], "the score of index 0 is not a finite number"),
+            ([{"index": 0, "score": None}], "the score of index 0 is not a finite number"),
+            ([{"index": 0, "score": float("nan")}], "the score of index 0 is not a finite number"),
+            ([{"index": 0, "score": 10**400}], "the score of index 0 is not a finite number"),
             (b"<html>busy</html>", "are not JSON"),
         ],
     )

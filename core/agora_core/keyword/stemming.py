@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from agora_core.concurrency import fork_safe_lock
@@ -31,7 +32,7 @@ class SnowballTokenizer:
 
     def __init__(self, language: str) -> None:
         self.name = language
-        self._stemmer: Any = require("snowballstemmer", extra="stemming").stemmer(language)
+        self._stemmer: Any = _algorithm(language)
         self._unicode = UnicodeTokenizer()
         self._stop = stop_words(language)
         self._stems: dict[str, str] = {}
@@ -94,3 +95,17 @@ class SnowballTokenizer:
                 fresh = [word for word in dict.fromkeys(words) if word not in stems]
                 stems.update(zip(fresh, self._stemmer.stemWords(fresh), strict=True))
                 return [stems[word] for word in words]
+
+
+def _algorithm(language: str) -> Any:
+    """Return Snowball's own algorithm of a language; KeyError where there is none.
+
+    `snowballstemmer.stemmer()` is not asked: where PyStemmer happens to be installed it hands out that one, whose
+    release has other stems and fewer languages, and an index filled in one place would miss words in another.
+    """
+    require("snowballstemmer", extra="stemming")
+    try:
+        module = import_module(f"snowballstemmer.{language}_stemmer")
+    except ModuleNotFoundError:
+        raise KeyError(f"there is no Snowball algorithm {language!r}") from None
+    return getattr(module, "".join(part.capitalize() for part in language.split("_")) + "Stemmer")()

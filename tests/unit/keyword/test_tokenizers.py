@@ -185,6 +185,20 @@ def test_forms_of_a_word_meet_in_its_stem(language: str, one: str, other: str) -
     assert query_terms(tokenizer, one)[0] == query_terms(tokenizer, other)[0]
 
 
+def test_stems_do_not_depend_on_what_else_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stemmer:
+        """What `snowballstemmer.stemmer()` would hand out where PyStemmer is installed."""
+
+        def __init__(self, language: str) -> None:
+            raise AssertionError(language)
+
+    monkeypatch.setattr("snowballstemmer.stemmer", Stemmer)
+    assert SnowballTokenizer("estonian")("raamatute") == ["raama"]
+    assert SnowballTokenizer("dutch_porter")("huizen") == ["huiz"]
+    with pytest.raises(KeyError, match="no Snowball algorithm 'klingon'"):
+        SnowballTokenizer("klingon")
+
+
 @pytest.mark.parametrize("name", tokenizer_names())
 def test_every_name_gives_a_tokenizer_that_knows_its_name(name: str) -> None:
     tokenizer = get_tokenizer(name)
