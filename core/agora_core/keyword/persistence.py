@@ -114,6 +114,11 @@ def tokenizer_identity(tokenizer: AnyTokenizer) -> tuple[str | None, dict[str, J
     return name if isinstance(name, str) else None, dict(config) if config else {}
 
 
+def tokenizer_label(tokenizer: AnyTokenizer) -> str:
+    """Return what a `repr` calls a tokenizer by: its name, or the object where it has none."""
+    return tokenizer_identity(tokenizer)[0] or repr(tokenizer)
+
+
 def fingerprint(tokenizer: AnyTokenizer, texts: Sequence[str]) -> str:
     """Return a digest of what a tokenizer makes of a probe and of the first of `texts`."""
     seen = [(passage_terms(tokenizer, text), query_terms(tokenizer, text)) for text in (*_PROBE, *texts[:_SAMPLED])]

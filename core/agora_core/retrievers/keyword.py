@@ -24,7 +24,7 @@ from agora_core.keyword.persistence import (
     read_index,
     resolve_saved_tokenizer,
     saved_text,
-    tokenizer_identity,
+    tokenizer_label,
     write_index,
 )
 from agora_core.keyword.querying import Syntax, TextQuery, check_syntax, parse_query
@@ -117,7 +117,7 @@ class KeywordRetriever(BaseRetriever):
         return len(self._table.row_of)
 
     def __repr__(self) -> str:
-        name = tokenizer_identity(self.tokenizer)[0] or repr(self.tokenizer)
+        name = tokenizer_label(self.tokenizer)
         return f"{type(self).__name__}({len(self)} passages, k1={self.k1}, b={self.b}, tokenizer={name})"
 
     @property

@@ -187,6 +187,8 @@ def test_another_tokenizer_is_refused_and_index_texts_changes_it(store: PgLexica
     rows = [VectorRecord("a", "the running dogs", [1, 0, 0]), VectorRecord("b", "a dog runs", [0, 1, 0])]
     store.upsert(rows)
     other = make_store(lexical=True, tokenizer="english", index=None, ensure=False)
+    assert repr(store).endswith(", tokenizer=unicode)")
+    assert repr(other).endswith(", tokenizer=english)")
     for call in (other.ensure_schema, lambda: other.search_text("dog", top_k=1), lambda: other.upsert(rows)):
         with pytest.raises(SchemaError, match=r"was made by the tokenizer 'unicode'.*opened with 'english'"):
             call()

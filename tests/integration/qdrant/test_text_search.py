@@ -117,6 +117,8 @@ def test_another_tokenizer_is_refused_until_the_texts_are_indexed_with_it(
     store = make_store(QdrantLexicalVectorStore, collection="reindexed")
     store.upsert([VectorRecord("a", "déjà vu", [1, 0]), VectorRecord("b", "...", [1, 0])])
     other = QdrantLexicalVectorStore(qdrant_client, collection="reindexed", dimension=2, tokenizer="ascii")
+    assert repr(store).endswith(", tokenizer=unicode)")
+    assert repr(other).endswith(", tokenizer=ascii)")
     for act in (
         lambda: other.search_text("vu", top_k=1),
         lambda: other.upsert([VectorRecord("c", "t", [1, 0])]),

@@ -17,7 +17,7 @@ from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1
 from agora_core.keyword.counting import NOTHING
-from agora_core.keyword.persistence import SavedText, resolve_saved_tokenizer, saved_text, tokenizer_identity
+from agora_core.keyword.persistence import SavedText, resolve_saved_tokenizer, saved_text, tokenizer_label
 from agora_core.keyword.querying import TextQuery, check_syntax, parse_query
 from agora_core.keyword.registry import resolve_tokenizer
 from agora_core.keyword.search import Selection
@@ -85,8 +85,7 @@ class MemoryLexicalVectorStore(LexicalOperations, MemoryVectorStore):
         self._text_selections: dict[Expression, Selection] = {}
 
     def __repr__(self) -> str:
-        name = tokenizer_identity(self.tokenizer)[0] or repr(self.tokenizer)
-        return f"{super().__repr__()[:-1]}, tokenizer={name})"
+        return f"{super().__repr__()[:-1]}, tokenizer={tokenizer_label(self.tokenizer)})"
 
     @property
     def tokenizer(self) -> AnyTokenizer:

@@ -11,6 +11,7 @@ from agora_core.filters import FALSE, Expression
 from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
+from agora_core.keyword.persistence import tokenizer_label
 from agora_core.keyword.querying import check_syntax, parse_query
 from agora_core.keyword.registry import resolve_tokenizer, tokenizer_names
 from agora_core.protocols import AnyFilter
@@ -107,6 +108,13 @@ class PgLexicalVectorStore(LexicalOperations, PgVectorStore):
             texts = create_text_index(layout, layout.columns.context, self._texts.mark, layout.schema or "public")
             made += [statement.as_string(None) for statement in texts]
         return made
+
+    def __repr__(self) -> str:
+        tokenizer = self.tokenizer
+        analyser = (
+            f"text_search={self._configuration}" if tokenizer is None else f"tokenizer={tokenizer_label(tokenizer)}"
+        )
+        return f"{super().__repr__()[:-1]}, {analyser})"
 
     @property
     def tokenizer(self) -> AnyTokenizer | None:

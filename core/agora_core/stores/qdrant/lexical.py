@@ -11,6 +11,7 @@ from agora_core.filters import scope_of
 from agora_core.fusion import Fusion
 from agora_core.keyword.analysis import AnyTokenizer
 from agora_core.keyword.bm25 import DEFAULT_B, DEFAULT_K1, check_bm25_parameters
+from agora_core.keyword.persistence import tokenizer_label
 from agora_core.keyword.querying import TextQuery, check_syntax, parse_query
 from agora_core.keyword.registry import resolve_tokenizer, tokenizer_names
 from agora_core.protocols import AnyFilter
@@ -76,6 +77,9 @@ class QdrantLexicalVectorStore(LexicalOperations, QdrantStore):
         self._encoder = SparseEncoder(resolve_tokenizer(tokenizer), k1, b)
         self._settings = replace(self._settings, sparse=self._encoder)
         self._text_checked = False
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, tokenizer={tokenizer_label(self.tokenizer)})"
 
     @property
     def tokenizer(self) -> AnyTokenizer:
