@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -43,9 +44,15 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, read once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def arrows(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[tuple[str, bool, list[str]]]:
     """Yield what a module imports of the core, whether only inside functions, and the names it takes from there."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     typing_only = {id(n) for t in ast.walk(tree) if _is_typing_only(t) for n in ast.walk(t)}
     inside = {
         id(n) for t in ast.walk(tree) if isinstance(t, (ast.FunctionDef, ast.AsyncFunctionDef)) for n in ast.walk(t)

@@ -114,6 +114,8 @@ def _in_turn(replies: list[Reply]) -> Callable[[Request], Reply]:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    # Of many that connect at once, the sixth would otherwise try again after a second.
+    request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: clients of these tests hang up early on purpose."""

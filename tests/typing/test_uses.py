@@ -18,8 +18,8 @@ def wrong_lines() -> list[int]:
 
 
 @pytest.mark.slow
-def test_mypy_refuses_exactly_the_wrong_uses(tmp_path: Path) -> None:
-    config = ("--config-file", str(USES.parent / "mypy.ini"), "--cache-dir", str(tmp_path))
+def test_mypy_refuses_exactly_the_wrong_uses() -> None:
+    config = ("--config-file", str(USES.parent / "mypy.ini"), "--cache-dir", str(ROOT / ".mypy_cache" / "uses"))
     command = [sys.executable, "-m", "mypy", "--no-error-summary", *config, "-O", "json", str(USES)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     found = [json.loads(line) for line in done.stdout.splitlines()]

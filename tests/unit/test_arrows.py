@@ -54,7 +54,7 @@ def test_nobody_takes_what_another_module_keeps_to_itself() -> None:
     taken = []
     for package in ("core/agora_core", "langchain_agora", "llamaindex_agora"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(drawing.parsed(path)):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in (
                     "agora_core",
                     "langchain_agora",
@@ -72,7 +72,7 @@ def test_the_core_knows_no_framework_and_the_adapters_not_each_other() -> None:
     }
     for package, names in barred.items():
         for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for node in ast.walk(drawing.parsed(path)):
                 if isinstance(node, ast.ImportFrom):
                     assert (node.module or "").split(".")[0] not in names, path
                 elif isinstance(node, ast.Import):

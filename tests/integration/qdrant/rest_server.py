@@ -24,6 +24,12 @@ from qdrant_client import QdrantClient, models
 CLIENT_OPTIONS = {"check_compatibility": False, "verify": False}
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Of many that connect at once, the sixth would otherwise try again after a second, and after a minute at last.
+    request_queue_size = 256
+
+
 class RestServer:
     """Answers REST calls from `points`: local mode, or the engine.
 
@@ -41,8 +47,7 @@ class RestServer:
         self.failures: list[int] = []
         self.indexes: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
-        self._http.daemon_threads = True
+        self._http = _Server(("127.0.0.1", port), self._handler())
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -93,6 +98,8 @@ class RestServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # One packet an answer: a second one would wait for the first to be acknowledged.
+            wbufsize = -1
 
             def handle(self) -> None:
                 with server._lock:

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import pytest
 from qdrant_client import AsyncQdrantClient
 
-from agora_core import QdrantStore
-from agora_core.testing.contract import VectorStoreContract
+from agora_core import QdrantStore, matches_filter
+from agora_core.testing.contract import Caller, VectorStoreContract
+from agora_core.testing.examples import FILTER_EXAMPLES, METADATA_EXAMPLES
 from tests.integration.qdrant.edge_client import EdgeClient
 from tests.integration.qdrant.rest_server import CLIENT_OPTIONS, RestServer, rest_server
 
@@ -53,6 +54,14 @@ class TestEngine(_OnQdrant):
 class TestRest(_OnQdrant):
     shares_filled_store = True
     _server: ClassVar[RestServer]
+
+    @pytest.mark.parametrize("name", list(FILTER_EXAMPLES))
+    def test_filter_means_the_same_everywhere(self, filled: Caller, name: str) -> None:
+        """On its way every call sends a filter in the same form, so two of them are made."""
+        filter = FILTER_EXAMPLES[name]
+        expected = [f"r{n:02}#0" for n, metadata in enumerate(METADATA_EXAMPLES) if matches_filter(metadata, filter)]
+        assert filled.count(filter) == len(expected)
+        assert [p.id for p in filled.search([1, 0, 0], top_k=100, filter=filter)] == expected
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
