@@ -21,11 +21,11 @@ CARRIERS = frozenset(
 """The names of parameters that carry a bound, or something that is kept beside a bounded store."""
 
 _STORES = "tests/contract/test_stores.py", "tests/contract/test_walls.py"
-_FILTERS = ("tests/unit/test_hostile_filters.py",)
+_FILTERS = ("tests/unit/filters/test_bad_input.py",)
 _HOOKS = ("tests/contract/test_hooks.py",)
 _RETRIEVERS = ("tests/contract/test_walls_of_retrievers.py",)
 _ADAPTERS = ("tests/contract/test_walls_of_adapters.py",)
-_UPKEEP = "tests/contract/test_walls.py", "tests/unit/test_ingestion.py"
+_UPKEEP = "tests/contract/test_walls.py", "tests/unit/ingestion/test_ingestion.py"
 
 ATTACKS: dict[str, tuple[str, ...]] = {
     "agora_core.AuthorizedRetriever": ("tests/unit/retrievers/test_authorized.py",),
@@ -77,7 +77,7 @@ ATTACKS: dict[str, tuple[str, ...]] = {
     "llamaindex_agora.AgoraContextChatEngine": _HOOKS,
     "llamaindex_agora.AgoraRetriever": (
         *_ADAPTERS,
-        "tests/integration/llamaindex_agora/test_neighbour_faults_filters.py",
+        "tests/integration/llamaindex_agora/test_filters.py",
     ),
     "llamaindex_agora.AgoraVectorStore": (
         *_ADAPTERS,

@@ -179,7 +179,7 @@ MUTANTS = (
         "if names and all(",
         "if not names and all(",
         "operators",
-        "tests/unit/test_hostile_filters.py",
+        "tests/unit/filters/test_bad_input.py",
     ),
     Mutant(
         "mapping: operators are looked for on the first level only",
@@ -187,7 +187,7 @@ MUTANTS = (
         "            pending += [(item, depth + 1) for item in inner.values()]\n",
         "",
         "operators",
-        "tests/unit/test_hostile_filters.py",
+        "tests/unit/filters/test_bad_input.py",
     ),
     Mutant(
         "deny: nothing is told as everything is",
@@ -257,7 +257,7 @@ MUTANTS = (
         "return compile_filter(self._scope if behind is None else conjoin(behind, self._scope))",
         "return compile_filter(self._scope)",
         "",
-        "tests/contract/test_walls.py tests/unit/test_ingestion.py",
+        "tests/contract/test_walls.py tests/unit/ingestion/test_ingestion.py",
     ),
     Mutant(
         "scope: reads by id go around it",
@@ -367,7 +367,7 @@ MUTANTS = (
         'if self._within is None and getattr(keyword, "backed_by", store) is None',
         'if getattr(keyword, "backed_by", store) is None',
         "",
-        "tests/unit/test_ingestion.py",
+        "tests/unit/ingestion/test_ingestion.py",
     ),
     Mutant(
         "text in memory: statistics from outside the scope",

@@ -24,7 +24,7 @@ from agora_core import (
     ingest_documents,
 )
 from agora_core.testing import FakeEmbeddingProvider
-from tests.unit.ingestion_doubles import LONG, DeletingStore, Embedder, MinimalStore, content, documents, ids
+from tests.unit.ingestion.doubles import LONG, DeletingStore, Embedder, MinimalStore, content, documents, ids
 
 
 @pytest.mark.parametrize("make", [MemoryVectorStore, MinimalStore, DeletingStore])

@@ -1,6 +1,6 @@
 """Faults that LangChain's ensemble, BM25 and other retrievers have or had, each shown to be absent here.
 
-As in test_neighbour_faults.py, a test is named after what breaks elsewhere and says in its docstring where.
+As in test_vectorstore.py, a test is named after what breaks elsewhere and says in its docstring where.
 """
 
 from __future__ import annotations

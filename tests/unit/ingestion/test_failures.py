@@ -23,7 +23,7 @@ from agora_core import (
     sync_documents,
 )
 from agora_core.testing import FakeEmbeddingProvider
-from tests.unit.ingestion_doubles import LONG, DeletingStore, Embedder, MinimalStore, content, documents
+from tests.unit.ingestion.doubles import LONG, DeletingStore, Embedder, MinimalStore, content, documents
 
 
 def test_a_failing_embedder_leaves_each_document_old_or_new() -> None:
