@@ -96,7 +96,7 @@ class BaseRetriever:
     ) -> Explanation:
         """Retrieve, and say why each passage came: see `Explanation`. The passages are those of `retrieve`.
 
-        Arguments and errors are those of `retrieve`. Legs that one store answers in one round trip are asked apart.
+        Arguments and errors are those of `retrieve`. Legs that one store answers in one call are asked apart.
         """
         return run(self._explaining(query, top_k, filter, min_score))
 

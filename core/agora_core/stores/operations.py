@@ -390,7 +390,7 @@ class LexicalOperations(OperationRunner):
         per_document: int | None = None,
         syntax: Syntax | None = None,
     ) -> list[Passage]:
-        """Search by embedding and by text in one round trip, and fuse both lists.
+        """Search by embedding and by text in one call, and fuse both lists.
 
         The ranking is that of a `HybridRetriever` over an `EmbeddingRetriever` and a `LexicalRetriever` of this store.
 
